@@ -1,0 +1,34 @@
+// The command line. Each verb is a file of its own, loaded only when it is asked for (see verb.ts); adding one is a file
+// and a line here. Knows nothing of what a verb does.
+
+import { Command, CommanderError } from 'commander'
+import { type Context, Refusal, type Verb } from './verb.ts'
+
+const VERBS: Record<string, { summary: string; load: () => Promise<Verb> }> = {
+  serve: { summary: 'serve the page and the server on one port of this machine', load: () => import('./serve.ts') },
+}
+
+/** Runs one command line and resolves to its exit code. */
+export async function main(args: string[], { root }: { root: string }): Promise<number> {
+  const context: Context = { root, exitCode: 0 }
+  const program = new Command('rollout-lab')
+    .description('Train language-model policies with reinforcement learning, here or at full size.')
+    .helpCommand(false)
+    .showHelpAfterError('(rollout-lab --help lists the verbs, rollout-lab VERB --help the options of one)')
+    .exitOverride()
+  for (const [name, { summary, load }] of Object.entries(VERBS)) {
+    if (args[0] === name) {
+      const verb = (await load()).command(context).name(name).description(summary)
+      program.addCommand(verb.copyInheritedSettings(program))
+    } else program.command(name).description(summary)
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode
+    if (!(error instanceof Refusal)) throw error
+    process.stderr.write(`${error.message}\n`)
+    return 1
+  }
+  return context.exitCode
+}

@@ -1,0 +1,107 @@
+// One build, three uses of it:
+//   vite build                 the page       → dist/web    a static folder, under any base path
+//   vite build --mode node     cli and server → dist/node   with the workers that they start
+//   vitest                     the tests      plain in Node; browser in Node, driving Chromium
+
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { svelte } from '@sveltejs/vite-plugin-svelte'
+import { defineConfig, type ViteUserConfig } from 'vitest/config'
+import { nodeWorkers } from './build/nodeWorkers.ts'
+import { NODE_DIST, PAGE_DIST, ROOT } from './build/paths.ts'
+import { staticFiles } from './build/staticFiles.ts'
+
+/** tfjs's packages are ES modules that plain Node cannot load as such, so Node's bundles hold them too. */
+const BUNDLED_IN_NODE = [/^@tensorflow\//]
+
+/** Cross-origin isolation: what threads in wasm ask for. */
+export const ISOLATION = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+}
+
+export default defineConfig(({ mode }): ViteUserConfig => {
+  if (mode === 'node') return node()
+  if (process.env.VITEST && mode === 'test') return tests()
+  return page()
+})
+
+function page(): ViteUserConfig {
+  return {
+    root: join(ROOT, 'web'),
+    base: './',
+    plugins: [svelte(), staticFiles(ROOT)],
+    worker: { format: 'es' },
+    build: { outDir: PAGE_DIST, emptyOutDir: true, target: 'es2022', chunkSizeWarningLimit: 2000 },
+    server: {
+      host: '127.0.0.1',
+      headers: ISOLATION,
+      fs: { allow: [ROOT] },
+    },
+    preview: { host: '127.0.0.1', headers: ISOLATION },
+    cacheDir: join(ROOT, 'node_modules/.vite'),
+    optimizeDeps: {
+      // Scanned before the first request, so that no dependency is found late and reloads the page.
+      entries: ['index.html', '../workers/**/*.ts', '!../workers/**/*.node.ts', '../test/browser/**/*.page.ts'],
+    },
+  }
+}
+
+function node(): ViteUserConfig {
+  const doors = ['cli/main', 'server/main'].filter((door) => existsSync(join(ROOT, `${door}.ts`)))
+  return {
+    root: ROOT,
+    plugins: [nodeWorkers(ROOT, 'build')],
+    ssr: { noExternal: BUNDLED_IN_NODE },
+    build: {
+      ssr: true,
+      outDir: NODE_DIST,
+      emptyOutDir: true,
+      target: 'node20',
+      sourcemap: true,
+      minify: false,
+      copyPublicDir: false,
+      rolldownOptions: {
+        input: Object.fromEntries(doors.map((door) => [door, join(ROOT, `${door}.ts`)])),
+        output: { entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
+      },
+    },
+  }
+}
+
+function tests(): ViteUserConfig {
+  const plugins = [svelte(), nodeWorkers(ROOT, 'test')]
+  const server = { deps: { inline: BUNDLED_IN_NODE } }
+  return {
+    test: {
+      projects: [
+        {
+          plugins,
+          test: {
+            name: 'plain',
+            include: ['test/**/*.test.ts'],
+            exclude: ['test/browser/**'],
+            environment: 'node',
+            testTimeout: 30_000,
+            server,
+          },
+        },
+        {
+          plugins,
+          test: {
+            name: 'browser',
+            include: ['test/browser/*.test.ts'],
+            environment: 'node',
+            globalSetup: ['test/browser/devServer.ts'],
+            // Two cores: one Chromium at a time.
+            fileParallelism: false,
+            testTimeout: 120_000,
+            hookTimeout: 120_000,
+            server,
+          },
+        },
+      ],
+    },
+  }
+}
