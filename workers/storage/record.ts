@@ -1,0 +1,113 @@
+// One save as one run of bytes, the same in a tab and in Node: a header in JSON, the arrays, a checksum over both.
+// Knows nothing of files, of databases or of what the numbers mean.
+//
+//   bytes 0–7   "RLABSAVE"            bytes 12–15  length of the header in bytes
+//   bytes 8–11  CRC-32 of the rest    bytes 16 …   header, padded with spaces to a multiple of 8, then the arrays
+//
+// Every number is little-endian.
+
+import type { RunConfig } from '../../configs/schema.ts'
+
+/** Everything that a run needs to go on as if it had never stopped. */
+export interface SaveRecord {
+  header: SaveHeader
+  /** All trainable numbers and the optimizer's moments, each flat. */
+  arrays: { trainable: Float32Array; firstMoment: Float32Array; secondMoment: Float32Array }
+}
+
+export interface SaveHeader {
+  run: string
+  attempt: number
+  /** Steps done. */
+  step: number
+  /** The last step whose held-out evaluation is done; −1 before the first. */
+  evaluated: number
+  /** The run's event counter when the save was made: whatever has a higher one is cut on resume. */
+  seq: number
+  /** Milliseconds since the epoch. */
+  savedAt: number
+  config: RunConfig
+  model: { name: string; hash: string }
+  device: { backend: string; adapter: string }
+  optimizerSteps: number
+  version: number
+  /** Task cursor, difficulty pools, counters: plain JSON that only the step understands. */
+  progress: unknown
+  /** What the start-up trial chose (kernels, token budget, slots), reused on resume. */
+  choices: Record<string, unknown>
+}
+
+const MAGIC = 'RLABSAVE'
+const PREFIX_BYTES = 16
+const ARRAYS = ['trainable', 'firstMoment', 'secondMoment'] as const
+
+export function encodeSave({ header, arrays }: SaveRecord): Uint8Array<ArrayBuffer> {
+  const lengths = Object.fromEntries(ARRAYS.map((name) => [name, arrays[name].length]))
+  const json = new TextEncoder().encode(JSON.stringify({ format: 1, lengths, header }))
+  const headerBytes = Math.ceil(json.length / 8) * 8
+  const total = PREFIX_BYTES + headerBytes + ARRAYS.reduce((sum, name) => sum + arrays[name].length * 4, 0)
+
+  const bytes = new Uint8Array(total)
+  bytes.fill(0x20, PREFIX_BYTES, PREFIX_BYTES + headerBytes)
+  bytes.set(json, PREFIX_BYTES)
+  let offset = PREFIX_BYTES + headerBytes
+  for (const name of ARRAYS) {
+    new Float32Array(bytes.buffer, offset, arrays[name].length).set(arrays[name])
+    offset += arrays[name].length * 4
+  }
+  const view = new DataView(bytes.buffer)
+  for (let i = 0; i < MAGIC.length; i++) bytes[i] = MAGIC.charCodeAt(i)
+  view.setUint32(12, headerBytes, true)
+  view.setUint32(8, crc32(bytes.subarray(12)), true)
+  return bytes
+}
+
+/** Throws a sentence when the bytes are not a whole save: too short, torn, or of another program. */
+export function decodeSave(bytes: Uint8Array): SaveRecord {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (bytes.length < PREFIX_BYTES || MAGIC !== String.fromCharCode(...bytes.subarray(0, MAGIC.length))) {
+    throw new Error(`Read ${bytes.length} bytes that do not begin as a save does.`)
+  }
+  const [expected, got] = [view.getUint32(8, true), crc32(bytes.subarray(12))]
+  if (expected !== got) {
+    throw new Error(`The save is torn: its checksum is ${hex(got)}, and ${hex(expected)} was written.`)
+  }
+  const headerBytes = view.getUint32(12, true)
+  const json = new TextDecoder().decode(bytes.subarray(PREFIX_BYTES, PREFIX_BYTES + headerBytes))
+  const { format, lengths, header } = JSON.parse(json) as {
+    format: number
+    lengths: Record<(typeof ARRAYS)[number], number>
+    header: SaveHeader
+  }
+  if (format !== 1) throw new Error(`The save has format ${format}; this program reads format 1.`)
+
+  // A copy, because the bytes handed in need not be aligned to four.
+  const body = new Uint8Array(bytes.subarray(PREFIX_BYTES + headerBytes)).buffer
+  let offset = 0
+  const read = (name: (typeof ARRAYS)[number]) => {
+    const array = new Float32Array(body, offset, lengths[name])
+    offset += lengths[name] * 4
+    return array
+  }
+  return {
+    header,
+    arrays: { trainable: read('trainable'), firstMoment: read('firstMoment'), secondMoment: read('secondMoment') },
+  }
+}
+
+const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let value = byte
+  for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1
+  return value
+})
+
+/** CRC-32 (IEEE 802.3, as in zip and PNG), unsigned. */
+export function crc32(bytes: Uint8Array): number {
+  let value = 0xffffffff
+  for (let i = 0; i < bytes.length; i++) value = TABLE[(value ^ bytes[i]) & 0xff] ^ (value >>> 8)
+  return (value ^ 0xffffffff) >>> 0
+}
+
+function hex(value: number): string {
+  return value.toString(16).padStart(8, '0')
+}
