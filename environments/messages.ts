@@ -16,6 +16,17 @@ export interface ToolCall {
   arguments: string
 }
 
+/** A function that the policy may call, as in the OpenAI chat format; the chat template writes it into the prompt. */
+export interface ToolDefinition {
+  type: 'function'
+  function: {
+    name: string
+    description: string
+    /** JSON Schema of the arguments. */
+    parameters: Record<string, unknown>
+  }
+}
+
 /** One row of a dataset, after the system prompt and few-shot messages have been put in front. */
 export interface Example {
   exampleId: number

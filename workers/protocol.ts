@@ -2,7 +2,7 @@
 // the events of a run. Charts, samples and diagnosis are drawn from events alone, wherever the run takes place.
 
 import type { RunConfig } from '../configs/schema.ts'
-import type { Message, Split } from '../environments/messages.ts'
+import type { Message, Split, ToolDefinition } from '../environments/messages.ts'
 
 // ── The trainer ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,6 +217,8 @@ export interface DrawnTask {
 export interface SetupResult {
   handle: string
   prompt: Message[]
+  /** Functions that the policy may call; the chat template writes them into the prompt. */
+  tools?: ToolDefinition[]
   error: string | null
 }
 
