@@ -3,11 +3,11 @@
 //   vite build --mode node     cli and server → dist/node   with the workers that they start
 //   vitest                     the tests      plain in Node; browser in Node, driving Chromium
 
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { svelte } from '@sveltejs/vite-plugin-svelte'
 import { defineConfig, type ViteUserConfig } from 'vitest/config'
-import { nodeWorkers } from './build/nodeWorkers.ts'
+import { emscriptenInNode } from './build/emscriptenInNode.ts'
+import { nodeWorkers, workerEntries } from './build/nodeWorkers.ts'
 import { NODE_DIST, PAGE_DIST, ROOT } from './build/paths.ts'
 import { staticFiles } from './build/staticFiles.ts'
 
@@ -49,10 +49,10 @@ function page(): ViteUserConfig {
 }
 
 function node(): ViteUserConfig {
-  const doors = ['cli/main', 'server/main'].filter((door) => existsSync(join(ROOT, `${door}.ts`)))
+  const doors = ['cli/main', 'server/main'].map((door) => [door, join(ROOT, `${door}.ts`)])
   return {
     root: ROOT,
-    plugins: [nodeWorkers(ROOT, 'build')],
+    plugins: [nodeWorkers('build'), emscriptenInNode],
     ssr: { noExternal: BUNDLED_IN_NODE },
     build: {
       ssr: true,
@@ -63,7 +63,7 @@ function node(): ViteUserConfig {
       minify: false,
       copyPublicDir: false,
       rolldownOptions: {
-        input: Object.fromEntries(doors.map((door) => [door, join(ROOT, `${door}.ts`)])),
+        input: { ...Object.fromEntries(doors), ...workerEntries(ROOT) },
         output: { entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
       },
     },
@@ -71,7 +71,7 @@ function node(): ViteUserConfig {
 }
 
 function tests(): ViteUserConfig {
-  const plugins = [svelte(), nodeWorkers(ROOT, 'test')]
+  const plugins = [svelte(), nodeWorkers('test')]
   const server = { deps: { inline: BUNDLED_IN_NODE } }
   return {
     test: {

@@ -11,23 +11,23 @@ export interface AppOptions {
   webRoot: string
 }
 
+const api = new Hono().get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
+
 export function createApp({ webRoot }: AppOptions) {
   const app = new Hono()
   app.use(loopbackOnly)
   app.use(isolation)
-  const api = app
-    .basePath('/api')
-    .get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
-  app.use(
-    serveStatic({
-      root: webRoot,
-      onFound: (path, c) => {
-        // A hashed name never changes its bytes; any other may with the next build.
-        c.header('Cache-Control', /[\\/]assets[\\/]/.test(path) ? 'public, max-age=31536000, immutable' : 'no-cache')
-        c.header('Accept-Ranges', 'bytes')
-      },
-    }),
-  )
+  const routes = app.route('/api', api)
+
+  app.use('*', async (c, next) => {
+    await next()
+    if (c.res.status >= 300 || c.req.path.startsWith('/api/')) return
+    // A name under assets/ holds a digest of its bytes; any other file may change with the next build.
+    c.header('Cache-Control', c.req.path.startsWith('/assets/') ? 'public, max-age=31536000, immutable' : 'no-cache')
+    c.header('Accept-Ranges', 'bytes')
+  })
+  app.use(serveStatic({ root: webRoot }))
+
   app.notFound((c) => {
     const sentence = `There is nothing at ${c.req.path} here.`
     return c.req.path.startsWith('/api/') ? c.json({ error: sentence }, 404) : c.text(`${sentence}\n`, 404)
@@ -36,7 +36,7 @@ export function createApp({ webRoot }: AppOptions) {
     console.error(error)
     return c.json({ error: `The server failed at ${c.req.method} ${c.req.path}: ${error.message}` }, 500)
   })
-  return api
+  return routes
 }
 
 export type AppType = ReturnType<typeof createApp>

@@ -1,0 +1,114 @@
+// The arrows of the house as one table: which room may import which. Read by arrows.test.ts.
+
+import type { Import } from './imports.ts'
+
+export interface Room {
+  name: string
+  files: RegExp
+  /** Other rooms whose code it may use. Its own files it always may. */
+  rooms: string[]
+  /** Rooms of which it may know the types alone. */
+  types?: string[]
+  packages?: RegExp
+}
+
+const TFJS = /^@tensorflow\//
+
+const WORKERS = [
+  ...['protocol', 'random', 'rl', 'gpu', 'policy', 'storage', 'environment side', 'jobs', 'trainer'],
+  'hosts and doors',
+]
+
+/** Every file of the house is in one of these. */
+export const ROOMS: Room[] = [
+  { name: 'environments', files: /^environments\//, rooms: [], packages: /^zod$/ },
+  { name: 'models', files: /^models\//, rooms: [] },
+  { name: 'configs', files: /^configs\//, rooms: ['environments', 'models'], packages: /^(zod|smol-toml)$/ },
+
+  { name: 'protocol', files: /^workers\/protocol\.ts$/, rooms: [] },
+  { name: 'random', files: /^workers\/random\.ts$/, rooms: [] },
+  { name: 'rl', files: /^workers\/rl\//, rooms: [] },
+  { name: 'gpu', files: /^workers\/gpu\/(?!node\.ts$)/, rooms: [], packages: TFJS },
+  { name: 'policy', files: /^workers\/policy\//, rooms: ['gpu', 'random'], packages: /^@huggingface\// },
+  {
+    name: 'storage',
+    files: /^workers\/storage\//,
+    rooms: ['protocol'],
+    packages: /^(idb|smol-toml|node:.*)$/,
+  },
+  { name: 'environment side', files: /^workers\/environment\w*\.ts$/, rooms: ['environments', 'protocol'] },
+  {
+    name: 'jobs',
+    files: /^workers\/(step|sft|evaluate|gepa)(\.ts$|\/)/,
+    rooms: ['random', 'rl', 'policy', 'environments'],
+    types: ['protocol'],
+  },
+  {
+    name: 'trainer',
+    files: /^workers\/trainer(\.ts$|\/)/,
+    rooms: ['random', 'rl', 'policy', 'environments', 'jobs', 'storage', 'protocol'],
+  },
+  {
+    name: 'hosts and doors',
+    files: /^workers\/(host\.\w+|\w+\.worker|gpu\/node)\.ts$/,
+    rooms: ['configs', 'environments', 'models', ...WORKERS],
+    packages: /^(@tensorflow\/.*|comlink|webgpu|node:.*)$/,
+  },
+
+  {
+    name: 'server',
+    files: /^server\//,
+    rooms: ['configs', 'environments', 'protocol'],
+    packages: /^(hono(\/.*)?|@hono\/.*|zod|node:.*)$/,
+  },
+  {
+    name: 'cli',
+    files: /^cli\//,
+    rooms: ['configs', 'environments', 'models', ...WORKERS],
+    types: ['server'],
+    packages: /^(commander|smol-toml|zod|node:.*)$/,
+  },
+  {
+    name: 'web',
+    files: /^web\//,
+    rooms: ['configs', 'protocol'],
+    types: ['server'],
+    packages: /^(svelte(\/.*)?|uplot.*|comlink|hono\/client|@codemirror\/.*|@lezer\/.*)$/,
+  },
+]
+
+/** What every room of `workers/` may know by type: the config and the messages. */
+const EVERYWHERE_IN_WORKERS = /^(configs\/schema|environments\/messages)\.ts$/
+
+/** Single doors in a wall: a file, what it may import beyond its room's arrows, and why. */
+const DOORS: { from: RegExp; to: RegExp }[] = [
+  // A page reaches a worker through this file alone.
+  { from: /^web\/connect\.ts$/, to: /^workers\/host\.browser\.ts$/ },
+  // The verbs that are about a server.
+  { from: /^cli\/(serve|submit|runs)\.ts$/, to: /^server\// },
+  // The algorithm's own text is shown beside the run.
+  { from: /^web\//, to: /^workers\/step\.ts\?raw$/ },
+  // The local engine runs the workers in Node.
+  { from: /^server\/engines\/local\.ts$/, to: /^workers\/host\.node\.ts$/ },
+]
+
+export function roomOf(file: string): Room | undefined {
+  return ROOMS.find(({ files }) => files.test(file))
+}
+
+/** A sentence for an import against the arrows, null for one along them. */
+export function complaint(file: string, imported: Import): string | null {
+  const room = roomOf(file)
+  if (!room) return `${file} is in no room of the house.`
+  if (imported.file === null) {
+    if (imported.typeOnly || room.packages?.test(imported.specifier)) return null
+    return `${file} (${room.name}) imports the package ${imported.specifier}.`
+  }
+  const asked = imported.file + (imported.specifier.match(/\?.*$/)?.[0] ?? '')
+  if (DOORS.some(({ from, to }) => from.test(file) && to.test(asked))) return null
+  if (imported.typeOnly && file.startsWith('workers/') && EVERYWHERE_IN_WORKERS.test(imported.file)) return null
+  const other = roomOf(imported.file)
+  if (other === room || (other && room.rooms.includes(other.name))) return null
+  if (imported.typeOnly && other && room.types?.includes(other.name)) return null
+  return `${file} (${room.name}) imports ${imported.specifier} (${other?.name ?? 'no room'})${imported.typeOnly ? ' by type' : ''}.`
+}
