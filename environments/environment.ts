@@ -104,6 +104,11 @@ export abstract class Environment<Data extends object = object> {
     return this.rubric.score(states, signal)
   }
 
+  /** Names of all rewards and metrics. */
+  rewardNames(): string[] {
+    return this.rubric.names()
+  }
+
   /** The functions that the policy may call in this rollout. */
   tools(_state: State<Data>): ToolDefinition[] {
     return []

@@ -169,7 +169,7 @@ export class XMLParser extends AnswerParser {
 }
 
 /** What stands between each `<tag>` and the next `</tag>`, from left to right, as `<tag>(.*?)</tag>` would find it. */
-function contentsOf(text: string, tag: string): string[] {
+export function contentsOf(text: string, tag: string): string[] {
   const contents: string[] = []
   let from = 0
   while (true) {
