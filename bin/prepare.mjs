@@ -63,29 +63,76 @@ const TARGETS = {
 }
 
 /**
- * Builds the targets whose sources have changed since they were last built.
+ * Builds the targets whose sources have changed since they were last built; waits where another process is at it.
  * @param {Target[]} targets
  */
 export async function build(targets) {
   for (const target of targets) {
-    const stamp = stampOf(ROOT, TARGETS[target].sources)
-    const stampFile = join(ROOT, 'dist', `${target}.stamp`)
-    const built = existsSync(join(ROOT, 'dist', target)) && existsSync(stampFile)
-    if (built && readFileSync(stampFile, 'utf8') === stamp) continue
-    say(`Building ${target === 'web' ? 'the page' : 'the command line and the server'} …`)
-    // Built aside and moved into place: a build that fails or is interrupted leaves the last good one.
-    const aside = join(ROOT, 'dist', `.${target}-${process.pid}`)
-    const old = `${aside}-old`
-    await command(process.execPath, [
-      join(ROOT, 'node_modules/vite/bin/vite.js'),
-      ...['build', '--config', join(ROOT, 'vite.config.ts'), '--mode', TARGETS[target].mode],
-      ...['--outDir', aside, '--emptyOutDir', '--logLevel', 'warn'],
-    ])
-    mkdirSync(join(ROOT, 'dist'), { recursive: true })
-    if (existsSync(join(ROOT, 'dist', target))) renameSync(join(ROOT, 'dist', target), old)
-    renameSync(aside, join(ROOT, 'dist', target))
-    rmSync(old, { recursive: true, force: true })
-    writeFileSync(stampFile, stamp)
+    if (isFresh(target)) continue
+    const unlock = await lock(join(ROOT, 'dist', `.${target}.lock`))
+    try {
+      if (!isFresh(target)) await buildOne(target)
+    } finally {
+      unlock()
+    }
+  }
+}
+
+/** @param {Target} target */
+function isFresh(target) {
+  const stampFile = join(ROOT, 'dist', `${target}.stamp`)
+  if (!existsSync(join(ROOT, 'dist', target)) || !existsSync(stampFile)) return false
+  return readFileSync(stampFile, 'utf8') === stampOf(ROOT, TARGETS[target].sources)
+}
+
+/** @param {Target} target */
+async function buildOne(target) {
+  // Taken before the build: a file that changes meanwhile makes the result stale, as it is.
+  const stamp = stampOf(ROOT, TARGETS[target].sources)
+  say(`Building ${target === 'web' ? 'the page' : 'the command line and the server'} …`)
+  // Built aside and moved into place: a build that fails or is interrupted leaves the last good one.
+  const place = join(ROOT, 'dist', target)
+  const aside = join(ROOT, 'dist', `.${target}.new`)
+  const old = join(ROOT, 'dist', `.${target}.old`)
+  await command(process.execPath, [
+    join(ROOT, 'node_modules/vite/bin/vite.js'),
+    ...['build', '--config', join(ROOT, 'vite.config.ts'), '--mode', TARGETS[target].mode],
+    ...['--outDir', aside, '--emptyOutDir', '--logLevel', 'warn'],
+  ])
+  rmSync(old, { recursive: true, force: true })
+  if (existsSync(place)) renameSync(place, old)
+  renameSync(aside, place)
+  rmSync(old, { recursive: true, force: true })
+  writeFileSync(join(ROOT, 'dist', `${target}.stamp`), stamp)
+}
+
+/**
+ * Waits until this process alone holds the file, and resolves to its release. A dead process holds nothing.
+ * @param {string} file
+ * @returns {Promise<() => void>}
+ */
+async function lock(file) {
+  mkdirSync(dirname(file), { recursive: true })
+  for (;;) {
+    try {
+      writeFileSync(file, String(process.pid), { flag: 'wx' })
+      return () => rmSync(file, { force: true })
+    } catch (error) {
+      if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'EEXIST') throw error
+    }
+    if (!isAlive(file)) rmSync(file, { force: true })
+    else await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+}
+
+/** @param {string} file */
+function isAlive(file) {
+  try {
+    process.kill(Number(readFileSync(file, 'utf8')) || process.pid, 0)
+    return true
+  } catch (error) {
+    // The process is another user's, or the file is gone: try again.
+    return /** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH'
   }
 }
 

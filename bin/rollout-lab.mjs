@@ -9,9 +9,9 @@ try {
   checkNode()
   process.setSourceMapsEnabled(true)
   await install()
-  await build(process.argv[2] === 'serve' ? ['node', 'web'] : ['node'])
+  await build(['node'])
   const { main } = await import(pathToFileURL(join(ROOT, 'dist/node/cli/main.js')).href)
-  process.exitCode = await main(process.argv.slice(2), { root: ROOT })
+  process.exitCode = await main(process.argv.slice(2), { root: ROOT, buildPage: () => build(['web']) })
 } catch (error) {
   if (!(error instanceof Refusal)) throw error
   process.stderr.write(`${error.message}\n`)

@@ -10,8 +10,8 @@ const VERBS: Record<string, { summary: string; load: () => Promise<Verb> }> = {
 }
 
 /** Runs one command line and resolves to its exit code. */
-export async function main(args: string[], { root }: { root: string }): Promise<number> {
-  const context: Context = { root, exitCode: 0 }
+export async function main(args: string[], door: Pick<Context, 'root' | 'buildPage'>): Promise<number> {
+  const context: Context = { ...door, exitCode: 0 }
   const program = new Command('rollout-lab')
     .description('Train language-model policies with reinforcement learning, here or at full size.')
     .helpCommand(false)

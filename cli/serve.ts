@@ -6,10 +6,11 @@ import type { Context } from './verb.ts'
 
 const DEFAULT_PORT = 5173
 
-export function command({ root }: Context): Command {
+export function command({ root, buildPage }: Context): Command {
   return new Command()
     .option('--port <number>', 'the port; the next free one when it is taken', port, DEFAULT_PORT)
     .action(async (options: { port: number }) => {
+      await buildPage()
       const { serve } = await import('../server/main.ts')
       const server = await serve({ webRoot: join(root, 'dist/web'), port: options.port })
       process.stdout.write(`Rollout Lab is at ${server.url}\n`)

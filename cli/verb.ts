@@ -5,6 +5,8 @@ import type { Command } from 'commander'
 export interface Context {
   /** The folder of package.json: bundled models, recipes and the built page lie below it. */
   root: string
+  /** Makes dist/web as fresh as its sources. */
+  buildPage(): Promise<void>
   /** What the command line ends with; a verb sets it to 1 after it has said what went wrong. */
   exitCode: number
 }

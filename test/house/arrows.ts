@@ -72,7 +72,8 @@ export const ROOMS: Room[] = [
     name: 'web',
     files: /^web\//,
     rooms: ['configs', 'protocol'],
-    types: ['server'],
+    // The shapes of what the server answers, and of the runs that storage keeps.
+    types: ['server', 'storage'],
     packages: /^(svelte(\/.*)?|uplot.*|comlink|hono\/client|@codemirror\/.*|@lezer\/.*)$/,
   },
 ]
