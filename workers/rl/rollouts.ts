@@ -54,6 +54,6 @@ export function sampledTokens(rollout: Rollout): number {
 }
 
 /** Names the dataset's example wherever it comes back: `environment:example`. */
-export function exampleKey(rollout: Rollout): string {
+export function exampleKey(rollout: Pick<Rollout, 'environment' | 'example' | 'task'>): string {
   return `${rollout.environment ?? ''}:${rollout.example ?? rollout.task}`
 }
