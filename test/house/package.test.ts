@@ -26,6 +26,15 @@ describe('the packages', () => {
     expect(new Set(addresses)).toEqual(new Set(['url', 'funding'].filter((key) => addresses.includes(key))))
   })
 
+  it('are locked for every platform, as npm ci asks', () => {
+    const { packages } = JSON.parse(lock) as { packages: Record<string, { optionalDependencies?: object }> }
+    const names = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf('node_modules/') + 13)))
+    const wanted = Object.values(packages).flatMap(({ optionalDependencies }) =>
+      Object.keys(optionalDependencies ?? {}),
+    )
+    expect(wanted.filter((name) => !names.has(name))).toEqual([])
+  })
+
   it('are found missing when the lock file and what is installed differ', () => {
     expect(missingPackages(ROOT, true)).toEqual([])
   })
