@@ -90,11 +90,11 @@ describe('the difficulty_pool sampler', () => {
     const groups = [groupOf(1, 0.25), groupOf(2, 0.26), groupOf(3, 0.75), groupOf(4, 0.76), groupOf(5, 2)]
     const pools = recordGroups(emptyPools(), groups, config)
     expect([1, 2, 3, 4, 5, 6].map((example) => difficultyOf(pools, `sums:${example}`))).toEqual([
-      { name: 'hard', upTo: 0.25, weight: 0.2 },
-      { name: 'normal', upTo: 0.75, weight: 1 },
-      { name: 'normal', upTo: 0.75, weight: 1 },
-      { name: 'easy', upTo: Number.POSITIVE_INFINITY, weight: 0.2 },
-      { name: 'easy', upTo: Number.POSITIVE_INFINITY, weight: 0.2 },
+      { name: 'hard', weight: 0.2 },
+      { name: 'normal', weight: 1 },
+      { name: 'normal', weight: 1 },
+      { name: 'easy', weight: 0.2 },
+      { name: 'easy', weight: 0.2 },
       { name: 'unseen', weight: 1 },
     ])
   })

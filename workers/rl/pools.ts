@@ -83,7 +83,8 @@ export type Difficulty = 'unseen' | (typeof DIFFICULTIES)[number]['name']
 export function difficultyOf(pools: Pools, key: string): { name: Difficulty; weight: number } {
   const average = pools.means[key]
   if (average === undefined) return { name: 'unseen', weight: 1 }
-  return DIFFICULTIES.find((pool) => average <= pool.upTo) ?? DIFFICULTIES[2]
+  const { name, weight } = DIFFICULTIES.find((pool) => average <= pool.upTo) ?? DIFFICULTIES[2]
+  return { name, weight }
 }
 
 /** One of `keys`, with replacement, in proportion to its weight; `uniform` is in [0, 1). Returns its index. */

@@ -7,13 +7,13 @@ import { FEW, WINDOW } from './series.ts'
 
 export const entropyCollapse: Rule = (run, config) => {
   const key = run.has('sampling_entropy/mean') ? 'sampling_entropy/mean' : 'entropy/all/mean'
-  const [then, now] = [run.first(key, FEW), run.now(key)]
-  if (then === null || now === null || now > 0.02 || now > 0.1 * then || run.isSolved()) return null
+  const [before, now] = [run.first(key, FEW), run.now(key)]
+  if (before === null || now === null || now > 0.02 || now > 0.1 * before || run.isSolved()) return null
   return {
     id: 'entropy_collapse',
     severity: 'problem',
-    sentence: `Entropy has fallen from ${shown(then)} to ${shown(now)} nats although the task is not solved: the policy has stopped trying other answers.`,
-    evidence: { then, now },
+    sentence: `Entropy has fallen from ${shown(before)} to ${shown(now)} nats although the task is not solved: the policy has stopped trying other answers.`,
+    evidence: { before, now },
     advice: afterCollapse(config),
   }
 }
@@ -33,13 +33,13 @@ export const identicalOutputs: Rule = (run, config) => {
 
 export const lengthExplosion: Rule = (run, config) => {
   const key = 'num_output_tokens/mean'
-  const [then, now] = [run.first(key, FEW), run.now(key)]
-  if (then === null || now === null || now < 2 * then || now < 0.5 * config.sampling.max_tokens) return null
+  const [before, now] = [run.first(key, FEW), run.now(key)]
+  if (before === null || now === null || now < 2 * before || now < 0.5 * config.sampling.max_tokens) return null
   return {
     id: 'length_explosion',
     severity: 'warning',
-    sentence: `Completions have grown from ${Math.round(then)} to ${Math.round(now)} tokens, of ${config.sampling.max_tokens} allowed.`,
-    evidence: { then, now, max_tokens: config.sampling.max_tokens },
+    sentence: `Completions have grown from ${Math.round(before)} to ${Math.round(now)} tokens, of ${config.sampling.max_tokens} allowed.`,
+    evidence: { before, now, max_tokens: config.sampling.max_tokens },
     advice: [
       advise('Read some: repetition that scores well is a gap in the rubric.'),
       advise('Let length cost a little.', { 'advantage.length_penalty.output': 0.25 }),

@@ -99,14 +99,15 @@ export const unstableSwings: Rule = (run, config) => {
 export const slowLearning: Rule = (run, config) => {
   const rewards = run.last('reward/mean', LONG)
   if (rewards.length < LONG || run.isSolved()) return null
-  const [then, now] = [mean(rewards.slice(0, WINDOW)), mean(rewards.slice(-WINDOW))]
+  const [before, now] = [mean(rewards.slice(0, WINDOW)), mean(rewards.slice(-WINDOW))]
   const calm = deviation(differences(rewards)) < 0.1 * run.rewardRange()
-  if (now - then > 0.02 * run.rewardRange() || then - now > 0.1 * run.rewardRange() || now <= 0.02 || !calm) return null
+  if (now - before > 0.02 * run.rewardRange() || before - now > 0.1 * run.rewardRange() || now <= 0.02 || !calm)
+    return null
   return {
     id: 'slow_learning',
     severity: 'note',
-    sentence: `The run is stable, but the reward went only from ${shown(then)} to ${shown(now)} in ${LONG} steps.`,
-    evidence: { then, now, steps: LONG },
+    sentence: `The run is stable, but the reward went only from ${shown(before)} to ${shown(now)} in ${LONG} steps.`,
+    evidence: { before, now, steps: LONG },
     advice: [
       advise(
         'First look at the task: rewards that tell degrees apart, and questions that are sometimes answered well.',
