@@ -47,16 +47,24 @@ export interface Judge<Data extends object = object> {
 
 type Awaitable<T> = T | Promise<T>
 
-interface RewardFunction<Data extends object> {
+interface Named {
   name: string
   weight: number
-  /** One value per state; a rollout that fails alone gives an Error in its place. */
+}
+
+/** Failures come back as Errors: they are data. */
+interface RewardFunction<Data extends object> extends Named {
+  value(state: State<Data>, signal: AbortSignal): Promise<number | Error>
+}
+
+interface GroupRewardFunction<Data extends object> extends Named {
   values(states: State<Data>[], signal: AbortSignal): Promise<(number | Error)[]>
 }
 
 export class Rubric<Data extends object = object> implements Judge<Data> {
   readonly parser: AnswerParser
   readonly #functions: RewardFunction<Data>[] = []
+  readonly #groupFunctions: GroupRewardFunction<Data>[] = []
 
   constructor({ parser = new Parser() }: { parser?: AnswerParser } = {}) {
     this.parser = parser
@@ -69,18 +77,20 @@ export class Rubric<Data extends object = object> implements Judge<Data> {
     value: (inputs: Pick<RolloutInputs<Data>, Need>) => Awaitable<number>,
     weight = 1,
   ): this {
-    const one = async (state: State<Data>, signal: AbortSignal): Promise<number | Error> => {
-      try {
-        return checked(name, await value(pick(this.#rolloutInputs(state, signal), needs)))
-      } catch (cause) {
-        return failure(name, cause)
-      }
-    }
-    return this.#add({
+    this.#check(name, weight)
+    this.#functions.push({
       name,
       weight,
-      values: (states, signal) => Promise.all(states.map((state) => one(state, signal))),
+      value: async (state, signal) => {
+        try {
+          const given = await unlessAborted(signal, () => value(pick(this.#rolloutInputs(state, signal), needs)))
+          return checked(name, given)
+        } catch (cause) {
+          return failure(name, cause)
+        }
+      },
     })
+    return this
   }
 
   /** A function of all rollouts of a group, giving one value each; its failure is the failure of all of them. */
@@ -90,12 +100,13 @@ export class Rubric<Data extends object = object> implements Judge<Data> {
     values: (inputs: Pick<GroupInputs<Data>, Need>) => Awaitable<number[]>,
     weight = 1,
   ): this {
-    return this.#add({
+    this.#check(name, weight)
+    this.#groupFunctions.push({
       name,
       weight,
       values: async (states, signal) => {
         try {
-          const given = await values(pick(this.#groupInputs(states, signal), needs))
+          const given = await unlessAborted(signal, () => values(pick(this.#groupInputs(states, signal), needs)))
           if (!Array.isArray(given) || given.length !== states.length)
             throw new Error(`one number for each of ${states.length} rollouts was expected, got ${describe(given)}`)
           return given.map((each) => checked(name, each))
@@ -104,6 +115,7 @@ export class Rubric<Data extends object = object> implements Judge<Data> {
         }
       },
     })
+    return this
   }
 
   addMetric<Need extends keyof RolloutInputs<Data>>(
@@ -115,44 +127,40 @@ export class Rubric<Data extends object = object> implements Judge<Data> {
   }
 
   names(): string[] {
-    return this.#functions.map((each) => each.name)
+    return [...this.#functions, ...this.#groupFunctions].map(({ name }) => name)
   }
 
-  /** Functions run in their order, rollouts side by side. A rollout that is already errored is not judged. */
+  /**
+   * Each rollout's functions run in their order, rollouts side by side; then the group's, over those that came through.
+   * A rollout that is already errored is not judged. When the signal is aborted, what is unfinished has failed.
+   */
   async score(states: State<Data>[], signal: AbortSignal = new AbortController().signal): Promise<Score[]> {
-    const scores: Score[] = states.map((state) => ({
-      reward: state.error === null ? 0 : null,
-      metrics: {},
-      error: state.error,
-    }))
-    const judged = states.flatMap((state, index) => (state.error === null ? [index] : []))
-    if (judged.length === 0) return scores
-    for (const { name, weight, values } of this.#functions) {
-      const given = await values(
+    const scores: Score[] = states.map(({ error }) => ({ reward: error === null ? 0 : null, metrics: {}, error }))
+    const sound = () => states.flatMap((_, index) => (scores[index].error === null ? [index] : []))
+    await Promise.all(
+      sound().map(async (index) => {
+        for (const one of this.#functions) record(scores[index], one, await one.value(states[index], signal))
+      }),
+    )
+    for (const one of this.#groupFunctions) {
+      const judged = sound()
+      if (judged.length === 0) break
+      const given = await one.values(
         judged.map((index) => states[index]),
         signal,
       )
-      given.forEach((value, at) => {
-        const score = scores[judged[at]]
-        if (value instanceof Error) {
-          score.error ??= value.message
-          score.reward = null
-        } else {
-          score.metrics[name] = value
-          if (score.reward !== null && weight !== 0) score.reward += weight * value
-        }
+      judged.forEach((index, at) => {
+        record(scores[index], one, given[at])
       })
     }
     return scores
   }
 
-  #add(added: RewardFunction<Data>): this {
-    if (this.names().includes(added.name))
-      throw new Error(`Rubric: two functions are named "${added.name}"; a metric needs a name of its own.`)
-    if (!Number.isFinite(added.weight))
-      throw new Error(`Rubric: the weight of "${added.name}" must be a finite number, got ${added.weight}.`)
-    this.#functions.push(added)
-    return this
+  #check(name: string, weight: number): void {
+    if (this.names().includes(name))
+      throw new Error(`Rubric: two functions are named "${name}"; a metric needs a name of its own.`)
+    if (!Number.isFinite(weight))
+      throw new Error(`Rubric: the weight of "${name}" must be a finite number, got ${weight}.`)
   }
 
   #rolloutInputs(state: State<Data>, signal: AbortSignal): RolloutInputs<Data> {
@@ -189,17 +197,37 @@ export class RubricGroup<Data extends object = object> implements Judge<Data> {
 
   async score(states: State<Data>[], signal?: AbortSignal): Promise<Score[]> {
     const totals: Score[] = states.map(() => ({ reward: 0, metrics: {}, error: null }))
-    for (const judge of this.#judges) {
-      const scores = await judge.score(states, signal)
+    const given = await Promise.all(this.#judges.map((judge) => judge.score(states, signal)))
+    for (const scores of given)
       scores.forEach(({ reward, metrics, error }, index) => {
         const total = totals[index]
         total.reward = total.reward === null || reward === null ? null : total.reward + reward
         total.error ??= error
         for (const [name, value] of Object.entries(metrics)) total.metrics[name] = (total.metrics[name] ?? 0) + value
       })
-    }
     return totals
   }
+}
+
+function record(score: Score, { name, weight }: Named, value: number | Error): void {
+  if (value instanceof Error) {
+    score.error ??= value.message
+    score.reward = null
+    return
+  }
+  score.metrics[name] = value
+  if (score.reward !== null && weight !== 0) score.reward += weight * value
+}
+
+/** The work's outcome, or the signal's reason as soon as it is aborted. */
+function unlessAborted<T>(signal: AbortSignal, work: () => Awaitable<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    const giveUp = () => reject(signal.reason)
+    signal.addEventListener('abort', giveUp)
+    const over = () => signal.removeEventListener('abort', giveUp)
+    Promise.resolve().then(work).then(resolve, reject).finally(over)
+  })
 }
 
 function pick<T extends object, Key extends keyof T>(from: T, keys: readonly Key[]): Pick<T, Key> {

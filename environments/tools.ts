@@ -95,7 +95,8 @@ export abstract class BaseToolEnvironment<Data extends object = object> extends 
     try {
       const found = this.#find(call.name)
       const given = checkArgs(found.name, visible(found), readArgs(call))
-      const args = checkArgs(found.name, found.parameters, await this.completeArgs(found.name, given, messages, state))
+      // What the environment puts in is its own affair: it is neither checked nor copied, so it may be live state.
+      const args = await this.completeArgs(found.name, given, messages, state)
       const result = await found.call(args, context)
       return typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null')
     } catch (cause) {

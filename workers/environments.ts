@@ -117,9 +117,7 @@ class Port implements LocalEnvironmentPort {
           rollout = { opened, state: null, error: null, abort: new AbortController() }
           this.#rollouts.set(handle, rollout)
           const { environment } = opened
-          const state = await deadline.hold(`${opened.name} to set up a rollout`, rollout.abort, (context) =>
-            environment.begin(example, this.#seed, context),
-          )
+          const state = await deadline.hold(rollout.abort, (context) => environment.begin(example, this.#seed, context))
           rollout.state = state
           return { handle, prompt: state.prompt, tools: environment.tools(state), error: null }
         } catch (cause) {
@@ -142,16 +140,15 @@ class Port implements LocalEnvironmentPort {
         if (!rollout) return failed(handle, unknown(handle))
         const { state, opened } = rollout
         if (rollout.error !== null || state === null) return failed(handle, rollout.error ?? unknown(handle))
+        const turn = state.turn + 1
         try {
-          const turn = await deadline.hold(
-            `${opened.name} to answer turn ${state.turn + 1}`,
-            rollout.abort,
-            (context) => opened.environment.respond(state, message, truncated, context),
+          const answer = await deadline.hold(rollout.abort, (context) =>
+            opened.environment.respond(state, message, truncated, context),
           )
           rollout.error = state.error
-          return { handle, ...turn, error: state.error }
+          return { handle, ...answer, error: state.error }
         } catch (cause) {
-          rollout.error = sentence(cause, `${opened.name} could not answer a message`)
+          rollout.error = sentence(cause, `${opened.name} could not answer turn ${turn}`)
           return failed(handle, rollout.error)
         }
       }),
@@ -178,8 +175,10 @@ class Port implements LocalEnvironmentPort {
     const { opened } = this.#rollouts.get(judged[0].handle)!
     try {
       const states = judged.map(({ handle }) => this.#rollouts.get(handle)!.state!)
-      const scores = await deadline.hold(`${opened.name} to score a group`, new AbortController(), (context) =>
-        opened.environment.score(states, context),
+      const scores = await deadline.hold(
+        new AbortController(),
+        (context) => opened.environment.score(states, context),
+        { settleMs: 50 },
       )
       judged.forEach((result, index) => {
         Object.assign(result, scores[index])
@@ -264,32 +263,37 @@ class Deadline {
   }
 
   /**
-   * Settles with the work, or throws at the deadline and aborts it. Work that never yields cannot be interrupted from
-   * its own thread; it is found out here when it returns, and by the guard on the other side before that.
+   * Settles with the work, or aborts it at the deadline and throws. With `settleMs`, work that heeds the abort has so
+   * long to bring home what it has. Work that never yields cannot be interrupted from its own thread: it is found out
+   * here when it returns, and by the guard on the other side before that.
    */
-  async hold<T>(what: string, abort: AbortController, work: (context: Context) => Promise<T>): Promise<T> {
-    const late = () =>
-      new Error(`Waited ${this.#ms} ms for ${what}, and it did not finish; give it more time or less to do.`)
+  async hold<T>(
+    abort: AbortController,
+    work: (context: Context) => Promise<T>,
+    { settleMs = 0 }: { settleMs?: number } = {},
+  ): Promise<T> {
+    const late = () => new Error(`it did not finish within ${this.#ms} ms; give it more time or less to do`)
     if (this.passed) throw late()
-    let expire = () => {}
-    let release = () => {}
-    const expired = new Promise<never>((_, reject) => {
-      expire = () => {
-        const error = late()
-        abort.abort(error)
-        reject(error)
-      }
-      release = () => reject(abort.signal.reason)
+    let settling: ReturnType<typeof setTimeout> | undefined
+    let reject: (reason: unknown) => void = () => {}
+    const expired = new Promise<never>((_, rejectExpired) => {
+      reject = rejectExpired
     })
+    const onAbort = () => {
+      if (settleMs === 0) reject(abort.signal.reason)
+      else settling = setTimeout(reject, settleMs, abort.signal.reason)
+    }
+    const expire = () => abort.abort(late())
+    abort.signal.addEventListener('abort', onAbort)
     this.#waiting.add(expire)
-    abort.signal.addEventListener('abort', release)
     try {
       const done = await Promise.race([work({ signal: abort.signal }), expired])
-      if (this.passed) throw late()
+      if (settleMs === 0 && this.passed) throw late()
       return done
     } finally {
+      clearTimeout(settling)
+      abort.signal.removeEventListener('abort', onAbort)
       this.#waiting.delete(expire)
-      abort.signal.removeEventListener('abort', release)
     }
   }
 }
