@@ -6,20 +6,14 @@
 import { join } from 'node:path'
 import { svelte } from '@sveltejs/vite-plugin-svelte'
 import { defineConfig, type ViteUserConfig } from 'vitest/config'
-import { emscriptenInNode } from './build/emscriptenInNode.ts'
 import { nodeWorkers, workerEntries } from './build/nodeWorkers.ts'
 import { NODE_DIST, PAGE_DIST, ROOT } from './build/paths.ts'
 import { staticFiles } from './build/staticFiles.ts'
+import { tfjsWasm } from './build/tfjsWasm.ts'
+import { ISOLATION } from './server/access/isolation.ts'
 
 /** tfjs's packages are ES modules that plain Node cannot load as such, so Node's bundles hold them too. */
 const BUNDLED_IN_NODE = [/^@tensorflow\//]
-
-/** Cross-origin isolation: what threads in wasm ask for. */
-export const ISOLATION = {
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cross-Origin-Embedder-Policy': 'require-corp',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-}
 
 export default defineConfig(({ mode }): ViteUserConfig => {
   if (mode === 'node') return node()
@@ -31,8 +25,8 @@ function page(): ViteUserConfig {
   return {
     root: join(ROOT, 'web'),
     base: './',
-    plugins: [svelte(), staticFiles(ROOT)],
-    worker: { format: 'es' },
+    plugins: [svelte(), staticFiles(ROOT), tfjsWasm],
+    worker: { format: 'es', plugins: () => [tfjsWasm] },
     build: { outDir: PAGE_DIST, emptyOutDir: true, target: 'es2022', chunkSizeWarningLimit: 2000 },
     server: {
       host: '127.0.0.1',
@@ -43,7 +37,7 @@ function page(): ViteUserConfig {
     cacheDir: join(ROOT, 'node_modules/.vite'),
     optimizeDeps: {
       // Scanned before the first request, so that no dependency is found late and reloads the page.
-      entries: ['index.html', '../workers/**/*.ts', '!../workers/**/*.node.ts', '../test/browser/**/*.page.ts'],
+      entries: ['index.html', '../workers/**/*.ts', '!../workers/**/{*.,}node.ts', '../test/browser/**/*.page.ts'],
     },
   }
 }
@@ -52,7 +46,7 @@ function node(): ViteUserConfig {
   const doors = ['cli/main', 'server/main'].map((door) => [door, join(ROOT, `${door}.ts`)])
   return {
     root: ROOT,
-    plugins: [nodeWorkers('build'), emscriptenInNode],
+    plugins: [nodeWorkers('build'), tfjsWasm],
     ssr: { noExternal: BUNDLED_IN_NODE },
     build: {
       ssr: true,

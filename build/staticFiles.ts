@@ -4,11 +4,13 @@
 //   models/<name>/<file>       models/files.json     what there is, with sizes
 //   configs/<kind>/<recipe>    configs/files.json
 //   wasm/<binary>
+//   _headers                   for hosts of static files that read it: cross-origin isolation
 
 import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import type { Connect, Plugin } from 'vite'
+import { ISOLATION } from '../server/access/isolation.ts'
 import { sendFile } from './sendFile.ts'
 
 /** Of one folder under `models/` or `configs/`: file name → what a reader needs to fetch parts of it. */
@@ -28,9 +30,8 @@ export function staticFiles(root: string): Plugin {
   return {
     name: 'rollout-lab:static-files',
     applyToEnvironment: (environment) => environment.config.consumer === 'client',
-    configResolved(config) {
-      outDir = join(config.root, config.build.outDir)
-      if (config.build.outDir.startsWith('/')) outDir = config.build.outDir
+    configResolved({ root: base, build }) {
+      outDir = resolve(base, build.outDir)
     },
     configureServer(server) {
       server.middlewares.use(answer(root))
@@ -41,6 +42,8 @@ export function staticFiles(root: string): Plugin {
         await mkdir(dirname(target), { recursive: true })
         await copyFile(file, target)
       }
+      const headers = Object.entries(ISOLATION).map(([name, value]) => `  ${name}: ${value}\n`)
+      await writeFile(join(outDir, '_headers'), `/*\n${headers.join('')}`)
       for (const kind of ['models', 'configs'] as const) {
         await mkdir(join(outDir, kind), { recursive: true })
         await writeFile(join(outDir, kind, 'files.json'), JSON.stringify(await listing(root, kind), null, 2))

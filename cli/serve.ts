@@ -12,13 +12,14 @@ export function command({ root, buildPage }: Context): Command {
     .action(async (options: { port: number }) => {
       await buildPage()
       const { serve } = await import('../server/main.ts')
-      const server = await serve({ webRoot: join(root, 'dist/web'), port: options.port })
-      process.stdout.write(`Rollout Lab is at ${server.url}\n`)
-      process.stderr.write('Ctrl-C stops it.\n')
-      await new Promise<void>((resolve) => {
+      const stopped = new Promise<void>((resolve) => {
         process.once('SIGINT', resolve)
         process.once('SIGTERM', resolve)
       })
+      const server = await serve({ webRoot: join(root, 'dist/web'), port: options.port })
+      process.stdout.write(`Rollout Lab is at ${server.url}\n`)
+      process.stderr.write('Ctrl-C stops it.\n')
+      await stopped
       await server.close()
     })
 }
