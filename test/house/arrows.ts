@@ -87,6 +87,8 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   { from: /^web\/connect\.ts$/, to: /^workers\/host\.browser\.ts$/ },
   // The verbs that are about a server.
   { from: /^cli\/(serve|submit|runs)\.ts$/, to: /^server\// },
+  // What a metric means and what a run suffers from: plain functions of events, the same in a chart, a test and a log.
+  { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
   // The algorithm's own text is shown beside the run.
   { from: /^web\//, to: /^workers\/step\.ts\?raw$/ },
   // The local engine runs the workers in Node.
