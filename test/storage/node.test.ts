@@ -32,7 +32,7 @@ describe('a run folder', () => {
   it("has prime-rl's layout", async () => {
     const writer = await threeSteps()
     const files = [{ name: 'adapter_model.safetensors', bytes: Uint8Array.of(1, 2, 3) }]
-    await writer.save(saveOf('run', 3), { files, keepLast: null })
+    await writer.save(saveOf('run', 3), { files, keepLast: null, keepEvery: null })
     await writer.putAdapter(files)
     await writer.close()
 
@@ -79,7 +79,7 @@ describe('a run folder', () => {
     await writer.describe(summaryOf('run'))
     const files = [{ name: 'adapter_model.safetensors', bytes: Uint8Array.of(1) }]
     for (let step = 1; step <= 9; step++) {
-      await writer.save(saveOf('run', step), step % 2 === 0 ? { files, keepLast: 2 } : null)
+      await writer.save(saveOf('run', step), step % 2 === 0 ? { files, keepLast: 2, keepEvery: null } : null)
     }
     // Even steps are kept, the last two of them: 6 and 8. Of the odd ones the last two stay: 7 and 9.
     expect((await readdir(join(root, 'run/checkpoints'))).sort()).toEqual(['step_6', 'step_7', 'step_8', 'step_9'])

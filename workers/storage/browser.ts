@@ -11,12 +11,14 @@ import { type BlobFolder, openBlobFolder } from './blobs.browser.ts'
 import { decodeSave, encodeSave, type SaveRecord } from './record.ts'
 import {
   isKept,
+  type KeptCheckpoint,
   type RunFiles,
   type RunLibrary,
   type RunSummary,
   type RunWriter,
   type SamplesEvent,
   StorageFull,
+  surplusCheckpoints,
 } from './store.ts'
 
 type Slot = 'a' | 'b'
@@ -179,10 +181,7 @@ class BrowserRunWriter implements RunWriter {
     })
   }
 
-  async save(
-    record: SaveRecord,
-    kept: { files: ExportedFile[]; keepLast: number | null } | null,
-  ): Promise<SaveDescription> {
+  async save(record: SaveRecord, kept: KeptCheckpoint | null): Promise<SaveDescription> {
     const { step } = record.header
     const bytes = encodeSave(record)
     const current = await this.#database.get('pointers', this.run)
@@ -196,7 +195,7 @@ class BrowserRunWriter implements RunWriter {
       }
       await this.#pointTo({ run: this.run, slot, step })
     })
-    if (kept && kept.keepLast !== null) await this.#prune(kept.keepLast)
+    if (kept) await this.#prune(kept)
     return { step, bytes: bytes.length, kept: kept !== null }
   }
 
@@ -243,9 +242,9 @@ class BrowserRunWriter implements RunWriter {
     await Promise.all([transaction.store.put(pointer), transaction.done])
   }
 
-  async #prune(keepLast: number): Promise<void> {
+  async #prune(rule: KeptCheckpoint): Promise<void> {
     const files = await this.#blobs.list(this.run)
-    for (const step of keptSteps(files).slice(0, -keepLast)) {
+    for (const step of surplusCheckpoints(keptSteps(files), rule)) {
       for (const { name } of files) if (name.startsWith(`step_${step}/`)) await this.#blobs.remove(this.run, name)
     }
   }

@@ -18,12 +18,14 @@ import { decodeSave, encodeSave, type SaveRecord } from './record.ts'
 import { fromRolloutLines, toRolloutLines } from './rolloutLines.ts'
 import {
   isKept,
+  type KeptCheckpoint,
   type RunFiles,
   type RunLibrary,
   type RunSummary,
   type RunWriter,
   type SamplesEvent,
   StorageFull,
+  surplusCheckpoints,
 } from './store.ts'
 
 const SAVE_FILE = 'save.bin'
@@ -75,8 +77,10 @@ export class NodeRunLibrary implements RunLibrary {
   }
 
   async remove(run: string): Promise<void> {
+    const folder = join(this.root, run)
+    if (!(await readSummary(folder))) throw new Error(`Removed nothing: ${folder} holds no run.`)
     const writer = await this.open(run)
-    await rm(join(this.root, run), { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
     await writer.close()
   }
 
@@ -97,6 +101,8 @@ export class NodeRunLibrary implements RunLibrary {
 class NodeRunWriter implements RunWriter {
   readonly run: string
   #folder: string
+  #describedConfig = ''
+  #describing: Promise<void> = Promise.resolve()
 
   constructor(folder: string) {
     this.run = basename(folder)
@@ -107,12 +113,22 @@ class NodeRunWriter implements RunWriter {
     return readSummary(this.#folder)
   }
 
-  async describe(summary: RunSummary): Promise<void> {
-    const configs = join(this.#folder, 'configs')
-    await mkdir(configs, { recursive: true })
-    const name = summary.config.type
-    await replaceFile(join(configs, `${name}.json`), `${JSON.stringify(summary.config, null, 2)}\n`)
-    await replaceFile(join(configs, `${name}.toml`), `${stringify(withoutNulls(summary.config))}\n`)
+  /** One at a time, in the order of the calls. */
+  describe(summary: RunSummary): Promise<void> {
+    const done = this.#describing.then(() => this.#describe(summary))
+    this.#describing = done.catch(() => {})
+    return done
+  }
+
+  async #describe(summary: RunSummary): Promise<void> {
+    const json = `${JSON.stringify(summary.config, null, 2)}\n`
+    if (json !== this.#describedConfig) {
+      const configs = join(this.#folder, 'configs')
+      await mkdir(configs, { recursive: true })
+      await replaceFile(join(configs, `${summary.config.type}.json`), json)
+      await replaceFile(join(configs, `${summary.config.type}.toml`), `${stringify(withoutNulls(summary.config))}\n`)
+      this.#describedConfig = json
+    }
     await replaceFile(join(this.#folder, 'run.json'), `${JSON.stringify(summary, null, 2)}\n`)
   }
 
@@ -132,10 +148,7 @@ class NodeRunWriter implements RunWriter {
     })
   }
 
-  async save(
-    record: SaveRecord,
-    kept: { files: ExportedFile[]; keepLast: number | null } | null,
-  ): Promise<SaveDescription> {
+  async save(record: SaveRecord, kept: KeptCheckpoint | null): Promise<SaveDescription> {
     const { step } = record.header
     const bytes = encodeSave(record)
     const partial = join(this.#folder, 'checkpoints', `.step_${step}.partial`)
@@ -155,7 +168,7 @@ class NodeRunWriter implements RunWriter {
       await sync(dirname(target))
       await rm(aside, { recursive: true, force: true })
     })
-    await this.#prune(step, kept?.keepLast ?? null)
+    await this.#prune(step, kept)
     return { step, bytes: bytes.length, kept: kept !== null }
   }
 
@@ -195,7 +208,7 @@ class NodeRunWriter implements RunWriter {
   }
 
   // Two automatic saves stay, so that one torn by a failing disk leaves the one before it.
-  async #prune(newest: number, keepLast: number | null): Promise<void> {
+  async #prune(newest: number, rule: KeptCheckpoint | null): Promise<void> {
     const automatic: number[] = []
     const kept: number[] = []
     for (const step of await checkpointSteps(this.#folder)) {
@@ -203,7 +216,7 @@ class NodeRunWriter implements RunWriter {
       if (await isKeptCheckpoint(this.#folder, step)) kept.push(step)
       else automatic.push(step)
     }
-    const surplus = [...automatic.slice(0, -2), ...(keepLast === null ? [] : kept.slice(0, -keepLast))]
+    const surplus = [...automatic.slice(0, -2), ...(rule ? surplusCheckpoints(kept, rule) : [])]
     for (const step of surplus) await rm(checkpointFolder(this.#folder, step), { recursive: true, force: true })
   }
 

@@ -64,6 +64,20 @@ export interface RunLibrary {
   open(run: string): Promise<RunWriter>
 }
 
+export interface KeptCheckpoint {
+  /** What lies beside the save: the adapter. */
+  files: ExportedFile[]
+  /** Of all checkpoints the last `keepLast` stay, and those at multiples of `keepEvery`; null for the first: all do. */
+  keepLast: number | null
+  keepEvery: number | null
+}
+
+/** The checkpoints that have to go, of those at `steps` in increasing order. */
+export function surplusCheckpoints(steps: number[], { keepLast, keepEvery }: KeptCheckpoint): number[] {
+  if (keepLast === null) return []
+  return steps.slice(0, -keepLast).filter((step) => keepEvery === null || step % keepEvery !== 0)
+}
+
 export interface RunWriter {
   readonly run: string
   /** null for a run that has not begun. */
@@ -71,10 +85,9 @@ export interface RunWriter {
   describe(summary: RunSummary): Promise<void>
   append(events: RunEvent[]): Promise<void>
   /**
-   * Makes this save the newest one. With `files` it is also kept as a checkpoint; of those the last `keepLast` stay
-   * (null: all). Throws `StorageFull` when there is no room; the save before it is then untouched.
+   * Makes this save the newest one. With `kept` it also stays as a checkpoint, beside its files. Throws `StorageFull` when there is no room; the save before it is then untouched.
    */
-  save(record: SaveRecord, kept: { files: ExportedFile[]; keepLast: number | null } | null): Promise<SaveDescription>
+  save(record: SaveRecord, kept: KeptCheckpoint | null): Promise<SaveDescription>
   /** The newest save that is whole, or null. `notes` has a sentence for each one that had to be passed over. */
   newestSave(): Promise<{ record: SaveRecord | null; notes: string[] }>
   /** Forgets events and samples whose counter is above `seq`. */
