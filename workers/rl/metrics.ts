@@ -54,7 +54,7 @@ const TABLE = {
       'train/agg/all/solved_all', 'solve_all'],
     ['solved_none', 'None solved', 'share', 'Groups in which every answer scored 0 or less.',
       'train/agg/all/solved_none', 'solve_none'],
-    ['solved_some', 'Some solved', 'share', 'The other groups.', 'train/agg/all/solved_some'],
+    ['solved_some', 'Some solved', 'share', 'Groups neither solved by all answers nor failed by all.', 'train/agg/all/solved_some'],
     ['group/alike', 'Groups without spread', 'share', 'Groups whose answers all scored the same: nothing to compare.', null],
     ['group/distinct', 'Distinct answers', 'share',
       'Different answers per rollout of a group, averaged over groups; 1/G when all are identical.', null],
@@ -63,8 +63,8 @@ const TABLE = {
   rollout: [
     ['num_output_tokens/mean', 'Completion length', 'tokens', 'Tokens the policy sampled in a rollout, over all turns.',
       'train/agg/all/num_output_tokens/mean', 'rollout/mean_length', 'tokens/completion', 'completion_len/all/mean'],
-    ['num_output_tokens/min', 'Shortest completion', 'tokens', 'The shortest one.', 'train/agg/all/num_output_tokens/min'],
-    ['num_output_tokens/max', 'Longest completion', 'tokens', 'The longest one.', 'train/agg/all/num_output_tokens/max'],
+    ['num_output_tokens/min', 'Shortest completion', 'tokens', 'Tokens of the shortest completion.', 'train/agg/all/num_output_tokens/min'],
+    ['num_output_tokens/max', 'Longest completion', 'tokens', 'Tokens of the longest completion.', 'train/agg/all/num_output_tokens/max'],
     ['num_output_tokens/p10', 'Completion length, 10 %', 'tokens', 'A tenth of the completions are no longer.',
       'train/agg/all/num_output_tokens/p10'],
     ['num_output_tokens/p90', 'Completion length, 90 %', 'tokens', 'Nine tenths of the completions are no longer.',
@@ -107,9 +107,9 @@ const TABLE = {
     ['mismatch_kl/all/mean', 'Drift from sampling', 'nats',
       'Mean of r − d − 1: how far π is from the policy that sampled.',
       'mismatch_kl/all/mean', 'policy/kl', 'mismatch_kl', 'mismatch_kl/mean'],
-    ['mismatch_kl/all/max', 'Greatest drift of a token', 'nats', 'The largest r − d − 1.', 'mismatch_kl/all/max'],
-    ['masked_mismatch_kl/mean', 'Drift of masked tokens', 'nats', 'The same over masked tokens.', 'masked_mismatch_kl/mean'],
-    ['unmasked_mismatch_kl/mean', 'Drift of kept tokens', 'nats', 'The same over kept tokens.', 'unmasked_mismatch_kl/mean'],
+    ['mismatch_kl/all/max', 'Greatest drift of a token', 'nats', 'Largest r − d − 1 of the step.', 'mismatch_kl/all/max'],
+    ['masked_mismatch_kl/mean', 'Drift of masked tokens', 'nats', 'Mean of r − d − 1 over masked tokens.', 'masked_mismatch_kl/mean'],
+    ['unmasked_mismatch_kl/mean', 'Drift of kept tokens', 'nats', 'Mean of r − d − 1 over kept tokens.', 'unmasked_mismatch_kl/mean'],
     ['kl_ent_ratio/mean', 'Drift per entropy', '', 'Drift from sampling divided by entropy.', 'kl_ent_ratio/mean'],
     ['importance_ratio/mean', 'Ratio', '', 'Mean of r = π/μ; 1 when the policy that learns is the one that sampled.',
       null, 'importance_ratio'],
@@ -162,8 +162,8 @@ const TABLE = {
   ],
   progress: [
     ['progress/tokens', 'Tokens', 'tokens', 'Tokens of the step’s rollouts.', 'progress/tokens'],
-    ['progress/input_tokens', 'Input tokens', 'tokens', 'Those that the policy did not sample.', 'progress/input_tokens'],
-    ['progress/output_tokens', 'Output tokens', 'tokens', 'Those that it sampled.', 'progress/output_tokens'],
+    ['progress/input_tokens', 'Input tokens', 'tokens', 'Tokens of the step that the policy did not sample.', 'progress/input_tokens'],
+    ['progress/output_tokens', 'Output tokens', 'tokens', 'Tokens of the step that the policy sampled.', 'progress/output_tokens'],
     ['progress/rollouts', 'Rollouts', 'rollouts', 'Rollouts of the step.', 'progress/rollouts'],
     ['progress/tasks', 'Tasks', 'groups', 'Groups of the step.', 'progress/tasks'],
     ['progress/total_tokens', 'Tokens so far', 'tokens', 'Tokens of all rollouts of the run.', 'progress/total_tokens'],
@@ -174,7 +174,7 @@ const TABLE = {
   eval: [
     ['eval/reward/mean', 'Held-out reward', 'reward', 'Mean reward over the held-out rollouts that were scored.',
       null, 'eval/reward'],
-    ['eval/reward/std', 'Held-out reward deviation', 'reward', 'Deviation of the reward over them.', null],
+    ['eval/reward/std', 'Held-out reward deviation', 'reward', 'Deviation of the reward over held-out rollouts.', null],
     ['eval/<env>/avg@<k>', 'Held-out reward', 'reward', 'Mean reward in one environment, k rollouts of each example.',
       'eval/<env>/all/<agent>/avg@<k>'],
     ['eval/<env>/pass@<k>', 'Solved in k tries', 'share',
@@ -210,7 +210,7 @@ export function metricOf(name: string): Metric | undefined {
   return (
     METRICS.find((metric) => metric.key === name) ??
     METRICS.find((metric) => metric.primeRl === name || metric.aliases.includes(name)) ??
-    METRICS.find((metric) => [metric.key, metric.primeRl].some((pattern) => pattern && matches(pattern, name)))
+    METRICS.find(({ key, primeRl, aliases }) => [key, primeRl ?? '', ...aliases].some((one) => matches(one, name)))
   )
 }
 
