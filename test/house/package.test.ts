@@ -1,8 +1,10 @@
 // What the package promises before any code runs.
 
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { checkNode, missingPackages, stampOf } from '../../bin/prepare.mjs'
 import { ROOT } from '../../build/paths.ts'
 
@@ -22,8 +24,8 @@ describe('the packages', () => {
     for (const [path, entry] of Object.entries(packages)) if (path) expect(entry.integrity, path).toMatch(/^sha512-/)
     expect(lock).not.toMatch(/"resolved"/)
     // Funding pages are the only addresses left.
-    const addresses = [...lock.matchAll(/"(\w+)": "[a-z+]+:\/\//g)].map(([, key]) => key)
-    expect(new Set(addresses)).toEqual(new Set(['url', 'funding'].filter((key) => addresses.includes(key))))
+    const addressed = [...lock.matchAll(/"(\w+)": "[a-z+]+:\/\//g)].map(([, key]) => key)
+    expect(addressed.filter((key) => key !== 'url' && key !== 'funding')).toEqual([])
   })
 
   it('are locked for every platform, as npm ci asks', () => {
@@ -35,10 +37,42 @@ describe('the packages', () => {
     expect(wanted.filter((name) => !names.has(name))).toEqual([])
   })
 
-  it('are found missing when the lock file and what is installed differ', () => {
+  it('are all here, and so nothing would be installed', () => {
     expect(missingPackages(ROOT, true)).toEqual([])
   })
+
+  it('are found missing when they are absent or of another version than the lock file says', () => {
+    const root = checkout({
+      wanted: {
+        '': {},
+        'node_modules/same': { version: '1.0.0' },
+        'node_modules/older': { version: '2.0.0' },
+        'node_modules/absent': { version: '1.0.0' },
+        'node_modules/test-only': { version: '1.0.0', dev: true },
+        'node_modules/other-platform': { version: '1.0.0', optional: true },
+      },
+      present: { 'node_modules/same': { version: '1.0.0' }, 'node_modules/older': { version: '1.9.0' } },
+    })
+    expect(missingPackages(root, false)).toEqual(['node_modules/older', 'node_modules/absent'])
+    expect(missingPackages(root, true)).toEqual(['node_modules/older', 'node_modules/absent', 'node_modules/test-only'])
+  })
+
+  it('are all missing on a fresh clone', () => {
+    expect(missingPackages(checkout({ wanted: { 'node_modules/a': { version: '1.0.0' } } }), false)).toHaveLength(1)
+  })
 })
+
+/** A folder with a lock file, and with the record that npm keeps of what it installed. */
+function checkout({ wanted, present }: { wanted: object; present?: object }): string {
+  const root = mkdtempSync(join(tmpdir(), 'rollout-lab-checkout-'))
+  onTestFinished(() => rmSync(root, { recursive: true }))
+  writeFileSync(join(root, 'package-lock.json'), JSON.stringify({ packages: wanted }))
+  if (present) {
+    mkdirSync(join(root, 'node_modules'))
+    writeFileSync(join(root, 'node_modules/.package-lock.json'), JSON.stringify({ packages: present }))
+  }
+  return root
+}
 
 describe('the Node version', () => {
   it('is refused below 20.19 with a sentence, and taken from there on', () => {
@@ -49,8 +83,26 @@ describe('the Node version', () => {
 })
 
 describe('the stamp of a build', () => {
-  it('stays while nothing changes', () => {
-    expect(stampOf(ROOT, ['bin'])).toBe(stampOf(ROOT, ['bin']))
-    expect(stampOf(ROOT, ['bin'])).not.toBe(stampOf(ROOT, ['build']))
+  it('changes when a file below its paths does, and only then', () => {
+    const root = checkout({ wanted: {} })
+    mkdirSync(join(root, 'sources/deep'), { recursive: true })
+    writeFileSync(join(root, 'sources/deep/a.ts'), 'one')
+    writeFileSync(join(root, 'elsewhere.ts'), 'one')
+    const before = stampOf(root, ['sources'])
+    writeFileSync(join(root, 'elsewhere.ts'), 'two, and longer')
+    expect(stampOf(root, ['sources'])).toBe(before)
+    writeFileSync(join(root, 'sources/deep/a.ts'), 'two, and longer')
+    expect(stampOf(root, ['sources'])).not.toBe(before)
+  })
+})
+
+describe('npm test', () => {
+  it('ends with the count, and with a code other than 0 when it could not run', () => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'bin/test.mjs'), 'no-such-stage'], {
+      encoding: 'utf8',
+    })
+    expect(status).toBe(1)
+    expect(stderr).toContain('No stage is called no-such-stage')
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('0 passed, 1 failed')
   })
 })
