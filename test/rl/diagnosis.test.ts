@@ -164,7 +164,7 @@ describe('the answers', () => {
       run(Array(4).fill(0.4), () => ({ 'group/distinct': 0.125 })),
       'identical_outputs',
     )
-    expect(finding.sentence).toContain('1.00 different ones among 8')
+    expect(finding.sentence).toContain('1.0 different ones among 8')
   })
 
   test('completions that double towards the limit', () => {

@@ -25,7 +25,7 @@ export const identicalOutputs: Rule = (run, config) => {
   return {
     id: 'identical_outputs',
     severity: 'problem',
-    sentence: `Nearly all answers to a question are the same (${shown(distinct * config.rollouts_per_example)} different ones among ${config.rollouts_per_example}), so there is nothing to compare.`,
+    sentence: `Nearly all answers to a question are the same (${(distinct * config.rollouts_per_example).toFixed(1)} different ones among ${config.rollouts_per_example}), so there is nothing to compare.`,
     evidence: { 'group/distinct': distinct, rollouts_per_example: config.rollouts_per_example },
     advice: afterCollapse(config),
   }
