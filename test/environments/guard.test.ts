@@ -7,12 +7,8 @@ import * as comlink from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter'
 import { build } from 'vite'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import {
-  type EnvironmentConnection,
-  type EnvironmentGuard,
-  guardEnvironmentPort,
-} from '../../workers/environmentGuard.ts'
 import type { EnvironmentPort } from '../../workers/protocol.ts'
+import { EnvironmentGuard, type EnvironmentLink } from '../../workers/trainer/environmentGuard.ts'
 import { says } from './games.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'environment-worker-'))
@@ -36,13 +32,13 @@ beforeAll(async () => {
 afterEach(() => guard.close())
 afterAll(() => rmSync(folder, { recursive: true }))
 
-function connect(): EnvironmentConnection {
+async function connect(): Promise<EnvironmentLink> {
   workers++
   const worker = new Worker(join(folder, 'worker.mjs'))
   return {
     port: comlink.wrap<EnvironmentPort>(nodeEndpoint(worker)) as unknown as EnvironmentPort,
     close: () => void worker.terminate(),
-    died: new Promise((resolve) => worker.once('exit', (code) => resolve(`exit code ${code}.`))),
+    gone: new Promise((resolve) => worker.once('exit', (code) => resolve(`The thread ended with code ${code}.`))),
   }
 }
 
@@ -50,7 +46,7 @@ function connect(): EnvironmentConnection {
 async function started(...handles: string[]) {
   lost.length = 0
   workers = 0
-  guard = guardEnvironmentPort(connect, { graceMs: 100, onLost: (reason) => lost.push(reason) })
+  guard = new EnvironmentGuard(connect, (sentence) => lost.push(sentence))
   await guard.open({ environments: [{ id: 'wild', name: 'wild', args: {}, ratio: 1 }], seed: 0 })
   await guard.setup(
     handles.map((handle) => ({ handle, split: 'train' as const, position: 0 })),
@@ -72,14 +68,12 @@ test('a worker in good health is heard as if it were here', async () => {
   ])
   await say('ok', 'a')
   expect((await guard.score([{ handles: ['a'] }], 5000))[0][0]).toMatchObject({ reward: 1, error: null })
-  await expect(guard.open({ environments: [], seed: 0 })).rejects.toThrow('at least one [[env]]')
   expect([workers, lost]).toEqual([1, []])
 })
 
 test('a worker that never yields is ended; its open rollouts are errored and the next ones go on', async () => {
   await started('a', 'b')
-  const sentence =
-    'The environment worker was asked to answer messages within 300 ms and gave no answer; it was ended, and the next call starts a fresh one.'
+  const sentence = "The environment's worker did not answer within 300 ms and was restarted."
   expect(await say('spin', 'a')).toEqual([
     { handle: 'a', done: true, stop: 'has_error', messages: [], error: sentence },
   ])
@@ -98,7 +92,7 @@ test('a worker that never yields is ended; its open rollouts are errored and the
 test('a worker that dies is replaced, with a sentence for each rollout that it held', async () => {
   await started('a', 'b')
   const [a] = await say('die', 'a')
-  expect(a).toMatchObject({ done: true, stop: 'has_error', error: 'The environment worker died: exit code 3.' })
+  expect(a).toMatchObject({ done: true, stop: 'has_error', error: 'The thread ended with code 3.' })
   expect((await guard.draw('train', [0], 5000))[0].answer).toBe('ok')
   expect((await guard.score([{ handles: ['b'] }], 5000))[0][0]).toMatchObject({ reward: null, error: a.error })
   expect([workers, lost.length]).toEqual([2, 1])
@@ -110,7 +104,7 @@ test('a reward that never yields makes its group errored, and those scores are n
   const [group] = await guard.score([{ handles: ['a', 'b'] }], 300)
   for (const { reward, error } of group) {
     expect(reward).toBeNull()
-    expect(error).toContain('was asked to score groups within 300 ms and gave no answer')
+    expect(error).toContain('did not answer within 300 ms')
   }
   expect(await guard.setup([{ handle: 'a', split: 'train', position: 0 }], 5000)).toMatchObject([{ error: null }])
 })
@@ -118,7 +112,7 @@ test('a reward that never yields makes its group errored, and those scores are n
 test('drawing outlives the death of the worker that was asked', async () => {
   await started('a')
   const [dying, drawn] = await Promise.all([say('die', 'a'), guard.draw('train', [0], 5000)])
-  expect(dying[0].error).toContain('died')
+  expect(dying[0].error).toContain('code 3')
   expect(drawn[0].answer).toBe('ok')
 })
 
