@@ -3,11 +3,14 @@
 
 import type { NoteKind } from './report.ts'
 import type { RunConfig } from './schema.ts'
+import { numberText } from './sentences.ts'
 
 export interface Check {
   /** Ours, dotted; load.ts finds where the file says it. */
   path: string
   sentence: string
+  /** What the place points at: the value unless given. */
+  what?: 'key' | 'value'
   /** A problem unless given. */
   kind?: NoteKind
   warning?: boolean
@@ -271,12 +274,11 @@ function learningRate(config: RunConfig): Check[] {
   if (size === null || !config.lora.enabled) return []
   const [low, high] = size < 5e7 ? [3e-4, 3e-3] : size < 1e9 ? [1e-5, 5e-4] : [1e-6, 2e-4]
   const name = config.model
-  const short = (value: number) => value.toString().replace(/^0\.0{3,}(\d)(\d*)$/, () => value.toExponential())
   if (rate > high) {
     return [
       {
         path: 'learning_rate',
-        sentence: `learning_rate = ${short(rate)} is high for ${name}: beyond ${short(high)} a run tends to collapse instead of learning faster.`,
+        sentence: `learning_rate = ${numberText(rate)} is high for ${name}: beyond ${numberText(high)} a run tends to collapse instead of learning faster.`,
         kind: 'advice',
         warning: true,
       },
@@ -286,7 +288,7 @@ function learningRate(config: RunConfig): Check[] {
     return [
       {
         path: 'learning_rate',
-        sentence: `learning_rate = ${short(rate)} is low for ${name}: adapters of a policy of this size learn at ${short(low)} to ${short(high)}.`,
+        sentence: `learning_rate = ${numberText(rate)} is low for ${name}: adapters of a policy of this size learn at ${numberText(low)} to ${numberText(high)}.`,
         kind: 'advice',
       },
     ]

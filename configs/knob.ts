@@ -27,6 +27,8 @@ export interface About {
   unit?: string
   /** `browser` unless told. */
   used?: Used
+  /** Of a knob that is not used yet: what a run here does all the same. */
+  instead?: string
   /** Choices of a knob that is obeyed otherwise, which are not obeyed here yet. */
   notYet?: string[]
 }
@@ -57,6 +59,7 @@ export interface Knob {
   exclusiveMinimum: boolean
   choices: string[] | null
   used: Used
+  instead: string | null
   notYet: string[]
 }
 
@@ -78,6 +81,7 @@ export interface JsonSchema {
   group?: Group
   unit?: string
   used?: Used
+  instead?: string
   notYet?: string[]
 }
 
@@ -135,6 +139,7 @@ function toKnob(path: string, about: JsonSchema, inner: JsonSchema, nullable: bo
     exclusiveMinimum: inner.exclusiveMinimum !== undefined,
     choices: inner.enum ?? (inner.const === undefined ? null : [inner.const]),
     used: about.used ?? 'browser',
+    instead: about.instead ?? null,
     notYet: about.notYet ?? [],
   }
 }

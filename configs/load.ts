@@ -2,15 +2,17 @@
 // sentence what is wrong, at which dotted path, line and column. Links come in by link.ts. Starts nothing, reads no file.
 
 import type { z } from 'zod'
+import { checkArguments } from './arguments.ts'
 import { type Check, checkRun } from './checks.ts'
 import type { Dialect } from './dialects/dialect.ts'
 import { RUN_VOCABULARY } from './dialects.ts'
+import { JOB_NAMES, jobOf } from './job.ts'
 import type { Knob } from './knob.ts'
 import { merge, overrides } from './override.ts'
 import { formatPath, getAt, isTable, type Path, parsePath, type Table } from './path.ts'
 import { type Finding, inOrder, type Note, type NoteKind, type Problem } from './report.ts'
 import { knobs, type RunConfig, runConfig } from './schema.ts'
-import { sentenceOf } from './sentences.ts'
+import { sentenceOf, shown } from './sentences.ts'
 import { type Format, guessFormat, placeOf, readSource, type Source, SourceError, unwritten } from './source.ts'
 import { type Translation, translate } from './translate.ts'
 import { unusedHere } from './unused.ts'
@@ -48,9 +50,14 @@ export interface Contract<Config> {
   settle?(translation: Translation, file: Table): void
 }
 
-/** Loads a config of `type` rl or sft; a config of another job is a problem (see jobs.ts). */
+/** Loads a config of `type` rl or sft; a config of another job is a problem (jobs.ts loads them all). */
 export function load(input: string | Table, options: LoadOptions = {}): Loaded<RunConfig> | Refused {
-  return loadAs(RUN, input, options)
+  const opened = open(input, options.format)
+  if ('problems' in opened) return opened
+  const job = jobOf(opened.value)
+  if (job === 'rl' || job === 'sft') return loadAs(RUN, input, options)
+  const sentence = `This file describes ${JOB_NAMES[job]}, not a training run; a run has [[env]], max_steps and type = "rl".`
+  return { problems: [{ sentence, path: '', line: null, column: null }] }
 }
 
 export function loadAs<Config>(
@@ -118,7 +125,7 @@ class Loading<Config> {
     for (const check of [...contract.check(config, given), ...unusedHere(config, draft as Table, contract.knobs)]) {
       const path = parsePath(check.path) ?? []
       if (check.kind) this.note(path, check.kind, check.sentence, check.warning ?? false)
-      else this.problem(path, 'value', check.sentence)
+      else this.problem(path, check.what ?? 'value', check.sentence)
     }
     if (this.problems.length > 0) return { problems: inOrder(this.problems) }
     this.tellDefaults(given)
@@ -132,7 +139,7 @@ class Loading<Config> {
       const differing = Object.entries(dialect.defaults ?? {}).filter(([path]) => !given(path))
       const said = differing.map(([path, value]) => {
         const ours = this.contract.knobs.find((knob) => knob.path === path)?.default
-        return `${path} = ${JSON.stringify(ours)} (there ${value})`
+        return `${path} = ${shown(ours)} (there ${typeof value === 'number' ? shown(value) : value})`
       })
       if (said.length === 0) continue
       const sentence = `What the file leaves out takes this project's defaults, not those of ${dialect.name}: ${said.join(', ')}.`
@@ -197,18 +204,34 @@ function notJson(value: unknown, path: Path): Finding[] {
   return []
 }
 
+const RATIO_MASKS = /^trainer\.loss\.(ratio_type|(token|geo|sequence)_(mask|clip)_\w+|teacher_tau)$/
+
 const LORA_TABLE = /^(trainer\.)?model\.lora\b/
 
 const RUN: Contract<RunConfig> = {
   schema: runConfig,
   knobs: knobs(),
   vocabulary: RUN_VOCABULARY,
-  check: checkRun,
+  check: (config, given) => [
+    ...checkRun(config, given),
+    ...checkArguments(config.env.map((value, i) => ({ id: ['env', i, 'id'], args: ['env', i, 'args'], value }))),
+    ...checkArguments(
+      config.eval.env.map((value, i) => ({ id: ['eval', 'env', i, 'id'], args: ['eval', 'env', i, 'args'], value })),
+    ),
+  ],
   defaults(dialects, file) {
     const nested = isTable(file.trainer) || isTable(file.orchestrator)
     return [...dialects].filter((dialect) => dialect.defaults && (dialect.name !== 'prime-rl' || nested))
   },
   settle({ draft, origins, findings }, file) {
+    if (draft.type === undefined && jobOf(file) === 'sft') draft.type = 'sft'
+    const masks = [...origins.values()].find((path) => RATIO_MASKS.test(formatPath(path)))
+    if (masks && [undefined, 'default'].includes(getAt(draft, ['loss', 'type']) as string | undefined)) {
+      Object.assign(draft.loss as Table, { type: 'ratio_mask' })
+      const sentence =
+        '[trainer.loss] with ratio masks is prime-rl\'s loss of 2026-01, so loss.type = "ratio_mask" here.'
+      findings.push({ at: masks, what: 'key', kind: 'alias', sentence })
+    }
     const nested = isTable(file.orchestrator) || (isTable(file.trainer) && !isTable(file.trainer.args))
     if (!nested || getAt(draft, ['lora', 'enabled']) !== undefined) return
     const fromLora = [...origins.values()].find((path) => LORA_TABLE.test(formatPath(path)))

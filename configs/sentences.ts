@@ -86,7 +86,13 @@ function remedy(expected: string, got: unknown): string {
   return plain || truth ? `; write ${got.toLowerCase()} without quotes` : ''
 }
 
+/** 0.00001 → 1e-5, as learning rates are written. */
+export function numberText(value: number): string {
+  return value !== 0 && Math.abs(value) < 0.01 ? value.toExponential().replace('e-0', 'e-') : String(value)
+}
+
 export function shown(value: unknown): string {
+  if (typeof value === 'number') return numberText(value)
   if (value === undefined) return 'missing'
   if (typeof value === 'string')
     return `the text ${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)}`

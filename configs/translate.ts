@@ -65,7 +65,8 @@ class Translator {
     if (!isList && !isTable(value)) this.scalar(path, value)
     else if (isTable(value) && Object.keys(value).length === 0) this.emptyTable(path, value)
     else if (!this.whole(path, value)) {
-      const opens = this.words.readings(path).some((reading) => this.hasBelow(patternOf(reading.path), isList))
+      const below = this.words.readings(path).some((reading) => this.hasBelow(patternOf(reading.path), isList))
+      const opens = below || (isTable(value) && this.words.opens(path))
       if (opens) {
         for (const [key, entry] of Object.entries(value)) this.visit([...path, isList ? Number(key) : key], entry)
       } else if (this.words.isRemote(path)) this.keep(path, value)
@@ -107,7 +108,7 @@ class Translator {
     }
     if (this.whole(path, value)) return
     const known = this.words.readings(path).some((reading) => this.hasBelow(patternOf(reading.path), false))
-    if (!known) this.unknown(path)
+    if (!known && !this.words.opens(path)) this.unknown(path)
   }
 
   private scalar(path: Path, value: unknown): void {

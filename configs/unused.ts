@@ -32,7 +32,12 @@ function toCheck(path: Path, knob: Knob, choice?: string): Check {
   const name = formatPath(path) + (choice === undefined ? '' : ` = "${choice}"`)
   return knob.used === 'remote'
     ? { path: formatPath(path), kind: 'remote', sentence: `${name} is used only remotely.` }
-    : { path: formatPath(path), kind: 'not yet', sentence: `${name} is not used here yet.`, warning: true }
+    : {
+        path: formatPath(path),
+        kind: 'not yet',
+        sentence: `${name} is not used here yet${knob.instead ? `: ${knob.instead}` : ''}.`,
+        warning: true,
+      }
 }
 
 // [wandb] with three keys says one thing, not three.

@@ -67,6 +67,11 @@ export class Vocabulary {
     return found
   }
 
+  /** Whether some other beginning lies at or below this path. */
+  opens(path: Path): boolean {
+    return this.prefixes.some(({ from }) => path.every((part, i) => part === from[i]))
+  }
+
   /** Whether only full-size runs know this path. */
   isRemote(path: Path): boolean {
     for (let length = path.length; length > 0; length--) {

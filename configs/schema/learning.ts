@@ -39,6 +39,7 @@ export const numIterations = knob(z.number().int().min(1).default(1), {
   group,
   unit: 'updates',
   used: 'not yet',
+  instead: 'every batch is learned from once',
 })
 
 export const optimizer = z

@@ -42,6 +42,7 @@ export const lora = z
       help: 'Share of adapter inputs dropped while training. RL leaves it at 0, so that sampling and training see the same policy.',
       group,
       used: 'not yet',
+      instead: 'adapters are trained without dropout',
     }),
     use_rslora: knob(z.boolean().default(false), {
       label: 'Rank-stabilised scale',

@@ -26,6 +26,7 @@ export const maxAsyncLevel = knob(z.number().int().min(0).default(0), {
   group,
   unit: 'batches',
   used: 'not yet',
+  instead: 'a run here is at level 0, each batch sampled by the policy that learns from it',
 })
 
 export const maxOffPolicySteps = knob(z.number().int().min(0).default(8), {
@@ -42,6 +43,7 @@ export const oversamplingFactor = knob(z.number().min(1).default(1), {
   group,
   unit: '×',
   used: 'not yet',
+  instead: 'a batch has as many groups as fit, and those that are filtered are not replaced',
 })
 
 export const maxConcurrent = knob(z.number().int().min(1).nullable().default(null), {
@@ -50,6 +52,7 @@ export const maxConcurrent = knob(z.number().int().min(1).nullable().default(nul
   group,
   unit: 'rollouts',
   used: 'not yet',
+  instead: 'browser.slots says how many rollouts decode together',
 })
 
 export const workersPerEnv = knob(count(1), {
@@ -57,6 +60,7 @@ export const workersPerEnv = knob(count(1), {
   help: 'Processes that run each environment. The page uses one worker for all of them.',
   group,
   used: 'not yet',
+  instead: 'one worker runs all environments',
 })
 
 const share = (value: number) => z.number().min(0).max(1).default(value)
@@ -86,6 +90,7 @@ export const sampling = z
       help: 'Moves the temperature from start to end over the run, instead of a fixed one.',
       group,
       used: 'not yet',
+      instead: 'the temperature stays at sampling.temperature',
     }),
     top_p: knob(share(1), {
       label: 'Top-p',

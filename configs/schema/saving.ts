@@ -67,12 +67,25 @@ export const evaluation = z
       z
         .array(
           z.strictObject({
-            id: z.string().min(1),
-            name: z.string().optional(),
-            args: z.record(z.string(), z.unknown()).default({}),
-            num_examples: optionalCount,
-            rollouts_per_example: optionalCount,
-            remote: z.record(z.string(), z.unknown()).default({}),
+            id: knob(z.string().min(1), { label: 'Environment', help: 'What is asked and how it is judged.', group }),
+            name: knob(z.string().optional(), { label: 'Name', help: 'What metrics call it.', group }),
+            args: knob(z.record(z.string(), z.unknown()).default({}), {
+              label: 'Arguments',
+              help: "The environment's own knobs.",
+              group,
+            }),
+            num_examples: knob(optionalCount, { label: 'Held-out examples', help: 'Empty: as for the others.', group }),
+            rollouts_per_example: knob(optionalCount, {
+              label: 'Answers to each',
+              help: 'Empty: as for the others.',
+              group,
+            }),
+            remote: knob(z.record(z.string(), z.unknown()).default({}), {
+              label: 'Remote settings',
+              help: 'What prime-rl may be told about this environment alone.',
+              group: 'Remote',
+              used: 'remote',
+            }),
           }),
         )
         .default([]),
