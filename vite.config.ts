@@ -15,6 +15,9 @@ import { ISOLATION } from './server/access/isolation.ts'
 /** tfjs's packages are ES modules that plain Node cannot load as such, so Node's bundles hold them too. */
 const BUNDLED_IN_NODE = [/^@tensorflow\//]
 
+/** Vite's root is web/, and the config of svelte-check and of this lies at the top. */
+const SVELTE = { configFile: join(ROOT, 'svelte.config.js') }
+
 export default defineConfig(({ mode }): ViteUserConfig => {
   if (mode === 'node') return node()
   if (process.env.VITEST && mode === 'test') return tests()
@@ -25,7 +28,7 @@ function page(): ViteUserConfig {
   return {
     root: join(ROOT, 'web'),
     base: './',
-    plugins: [svelte(), staticFiles(ROOT), tfjsWasm],
+    plugins: [svelte(SVELTE), staticFiles(ROOT), tfjsWasm],
     worker: { format: 'es', plugins: () => [tfjsWasm] },
     build: { outDir: PAGE_DIST, emptyOutDir: true, target: 'es2022', chunkSizeWarningLimit: 2000 },
     server: {
@@ -65,7 +68,7 @@ function node(): ViteUserConfig {
 }
 
 function tests(): ViteUserConfig {
-  const plugins = [svelte(), nodeWorkers('test')]
+  const plugins = [svelte(SVELTE), nodeWorkers('test')]
   const server = { deps: { inline: BUNDLED_IN_NODE } }
   return {
     test: {
