@@ -23,6 +23,7 @@ export class EventLog {
   #listeners: Iterable<(event: RunEvent) => void>
   #store: (ceiling: number) => Promise<void>
   #pending: RunEvent[] = []
+  #reserving = false
   #lastProgress = 0
 
   /** The first event has counter `seq` + 1. `store` makes a ceiling durable. */
@@ -47,8 +48,9 @@ export class EventLog {
     return this.#ceiling
   }
 
-  /** Sets counters aside; must have resolved before the first event. */
+  /** Sets counters aside, now and from here on whenever they run low. */
   async reserve(): Promise<void> {
+    this.#reserving = true
     this.#ceiling = this.#seq + RESERVE
     await this.#store(this.#ceiling)
   }
@@ -56,7 +58,7 @@ export class EventLog {
   emit(body: RunEventBody): void {
     this.announce(this.compose(body))
     // What fails here fails again, and is told, when the step is stored.
-    if (this.#ceiling - this.#seq < RESERVE / 2) this.reserve().catch(() => {})
+    if (this.#reserving && this.#ceiling - this.#seq < RESERVE / 2) this.reserve().catch(() => {})
   }
 
   /** An event that is stored with the others before anybody hears of it. */
@@ -88,6 +90,7 @@ export class EventLog {
 
   /** Everything was taken down by a stop; the next attempt may count on without a gap. */
   async settle(): Promise<void> {
+    this.#reserving = false
     this.#ceiling = this.#seq
     await this.#store(this.#ceiling)
   }
