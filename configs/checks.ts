@@ -192,7 +192,7 @@ function schedule(config: RunConfig): Check[] {
   if (least > config.learning_rate) {
     found.push({
       path: 'scheduler.min_lr',
-      sentence: `scheduler.min_lr = ${least} is above learning_rate = ${config.learning_rate}.`,
+      sentence: `scheduler.min_lr = ${numberText(least)} is above learning_rate = ${numberText(config.learning_rate)}.`,
     })
   }
   return found

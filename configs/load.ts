@@ -97,14 +97,14 @@ class Loading<Config> {
   run(): Loaded<Config> | Refused {
     const { contract } = this
     for (const source of this.sources) {
-      const misfits = notJson(source.value, [])
+      for (const finding of misfits(source.value, [])) this.file(finding, source)
+    }
+    if (this.problems.length > 0) return { problems: inOrder(this.problems) }
+    for (const source of this.sources) {
       const translation = translate(source.value, contract.knobs, contract.vocabulary)
       contract.settle?.(translation, source.value)
       this.layers.push({ source, translation })
-      for (const finding of [...misfits, ...translation.problems, ...translation.findings]) this.file(finding, source)
-    }
-    if (this.problems.length > 0 && this.problems.some((problem) => /date|not finite/.test(problem.sentence))) {
-      return { problems: inOrder(this.problems) }
+      for (const finding of [...translation.problems, ...translation.findings]) this.file(finding, source)
     }
     const draft = this.layers.reduce<unknown>((under, { translation }) => merge(under, translation.draft), {})
     const parsed = contract.schema.safeParse(draft)
@@ -190,9 +190,10 @@ class Loading<Config> {
 }
 
 // Dates, infinities and the like cannot go into a link, a JSON file or another language.
-function notJson(value: unknown, path: Path): Finding[] {
-  if (Array.isArray(value)) return value.flatMap((entry, i) => notJson(entry, [...path, i]))
-  if (isTable(value)) return Object.entries(value).flatMap(([key, entry]) => notJson(entry, [...path, key]))
+function misfits(value: unknown, path: Path): Finding[] {
+  if (Array.isArray(value)) return value.flatMap((entry, i) => misfits(entry, [...path, i]))
+  if (isTable(value))
+    return Object.entries(value).flatMap(([key, entry]) => [...badName(path, key), ...misfits(entry, [...path, key])])
   const name = formatPath(path)
   if (value instanceof Date)
     return [{ at: path, what: 'value', sentence: `${name} is a date; write it as a text in quotes.` }]
@@ -202,6 +203,12 @@ function notJson(value: unknown, path: Path): Finding[] {
     ]
   }
   return []
+}
+
+// JavaScript gives this one name a meaning of its own, and libraries drop it.
+function badName(path: Path, key: string): Finding[] {
+  if (key !== '__proto__') return []
+  return [{ at: [...path, key], what: 'key', sentence: `${key} cannot be the name of a key; choose another.` }]
 }
 
 const RATIO_MASKS = /^trainer\.loss\.(ratio_type|(token|geo|sequence)_(mask|clip)_\w+|teacher_tau)$/

@@ -33,7 +33,9 @@ export function sentenceOf(
   const path = issue.path as Path
   const subject = name(path) || 'The config'
   const got = getAt(value, path)
-  const say = (rest: string): Sentence[] => [{ path, what: 'value', sentence: `${subject} ${rest}.` }]
+  const say = (rest: string): Sentence[] => [
+    { path, what: 'value', sentence: `${subject} ${rest}${rest.endsWith('?') ? '' : '.'}` },
+  ]
   switch (issue.code) {
     case 'invalid_type': {
       if (got === undefined)

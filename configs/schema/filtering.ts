@@ -5,6 +5,7 @@ import { knob } from '../knob.ts'
 
 const group = 'Filtering' as const
 const reward = z.number().nullable().default(null)
+const used = 'not yet' as const
 const fraction = z.number().min(0).max(1).default(0)
 
 export const difficultyFilter = z
@@ -104,12 +105,44 @@ export const preBatchFilters = knob(
   z
     .array(
       z.strictObject({
-        type: z.enum(['zero_advantage', 'gibberish', 'repetition']),
-        enforce: z.boolean().default(false),
-        token_id_threshold: z.number().int().min(0).default(100_000),
-        logprob_offset: z.number().default(2),
-        window: z.number().int().min(1).default(3000),
-        prob_threshold: z.number().min(0).max(1).default(0.99),
+        type: knob(z.enum(['zero_advantage', 'gibberish', 'repetition']), {
+          label: 'Filter',
+          help: 'What is looked for.',
+          group,
+          used,
+        }),
+        enforce: knob(z.boolean().default(false), {
+          label: 'Enforce',
+          help: 'Leave the rollout out instead of only counting it.',
+          group,
+          used,
+        }),
+        token_id_threshold: knob(z.number().int().min(0).default(100_000), {
+          label: 'Rare from id',
+          help: 'gibberish: token ids above this are rare.',
+          group,
+          used,
+        }),
+        logprob_offset: knob(z.number().default(2), {
+          label: 'Unlikely below',
+          help: 'gibberish: log-probabilities below −log(V) minus this are unlikely.',
+          group,
+          unit: 'nats',
+          used,
+        }),
+        window: knob(z.number().int().min(1).default(3000), {
+          label: 'Stretch',
+          help: 'repetition: near-certain tokens in a row.',
+          group,
+          unit: 'tokens',
+          used,
+        }),
+        prob_threshold: knob(z.number().min(0).max(1).default(0.99), {
+          label: 'Near-certain from',
+          help: 'repetition: the probability that counts as near-certain.',
+          group,
+          used,
+        }),
       }),
     )
     .default([]),

@@ -65,11 +65,14 @@ export const workersPerEnv = knob(count(1), {
 
 const share = (value: number) => z.number().min(0).max(1).default(value)
 
+const scheduled = <S extends z.ZodType>(schema: S, label: string, help: string) =>
+  knob(schema, { label, help, group, used: 'not yet' })
+
 export const temperatureSchedule = z.strictObject({
-  type: z.enum(['linear', 'cosine']).default('linear'),
-  start: z.number().positive().max(2),
-  end: z.number().positive().max(2),
-  total_steps: z.number().int().min(1).nullable().default(null),
+  type: scheduled(z.enum(['linear', 'cosine']).default('linear'), 'Shape', 'How the temperature moves.'),
+  start: scheduled(z.number().positive().max(2), 'From', 'Temperature of the first step.'),
+  end: scheduled(z.number().positive().max(2), 'To', 'Temperature of the last step of the schedule.'),
+  total_steps: scheduled(z.number().int().min(1).nullable().default(null), 'Over', 'Steps; empty: the whole run.'),
 })
 
 export const sampling = z
