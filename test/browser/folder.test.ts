@@ -1,5 +1,6 @@
 // The page as it is handed out: from `npm start`, and from a folder under any path of any file server.
 
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { build } from '../../bin/prepare.mjs'
 import { PAGE_DIST } from '../../build/paths.ts'
@@ -8,7 +9,11 @@ import { openPage } from './harness.ts'
 import { type PlainServer, serveFolder } from './plainServer.ts'
 import { npmStart, type Started } from './started.ts'
 
-const titleOf = 'document.title'
+/** Until the page shows something and asks for nothing more, or some seconds have passed: its errors say the rest. */
+async function shown(page: Page): Promise<void> {
+  await page.waitForSelector('#app > *', { timeout: 10_000 }).catch(() => {})
+  await page.waitForLoadState('networkidle')
+}
 
 describe('the static folder under a sub-path of a plain file server', () => {
   let server: PlainServer
@@ -20,10 +25,10 @@ describe('the static folder under a sub-path of a plain file server', () => {
 
   it('loads without an error, a missing file or a request beyond its path', async () => {
     const { page, errors, requests } = await openPage(server.url)
-    await page.waitForSelector('#app > *')
-    await page.waitForLoadState('networkidle')
-    expect(await page.evaluate(titleOf)).toBe('Rollout Lab')
+    await shown(page)
     expect(errors).toEqual([])
+    expect(await page.title()).toBe('Rollout Lab')
+    expect(await page.locator('#app > *').count()).toBeGreaterThan(0)
     expect(server.missed).toEqual([])
     expect(requests.filter((url) => !url.startsWith(server.url) && !/^(data|blob):/.test(url))).toEqual([])
     await page.context().close()
@@ -61,10 +66,10 @@ describe('npm start', () => {
 
   it('serves a page that is isolated across origins and asks nobody else for anything', async () => {
     const { page, errors, requests } = await openPage(started.url)
-    await page.waitForSelector('#app > *')
-    await page.waitForLoadState('networkidle')
-    expect(await page.evaluate('crossOriginIsolated')).toBe(true)
+    await shown(page)
     expect(errors).toEqual([])
+    expect(await page.evaluate('crossOriginIsolated')).toBe(true)
+    expect(await page.locator('#app > *').count()).toBeGreaterThan(0)
     expect(requests.filter((url) => !url.startsWith(started.url) && !/^(data|blob):/.test(url))).toEqual([])
     await page.context().close()
   })
