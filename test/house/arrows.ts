@@ -50,9 +50,9 @@ export const ROOMS: Room[] = [
   },
   {
     name: 'hosts and doors',
-    files: /^workers\/(host\.\w+|\w+\.worker|gpu\/node)\.ts$/,
+    files: /^workers\/(host\.\w+\.ts|host\/.*|\w+\.worker\.ts|gpu\/node\.ts)$/,
     rooms: ['configs', 'environments', 'models', ...WORKERS],
-    packages: /^(@tensorflow\/.*|comlink|webgpu|node:.*)$/,
+    packages: /^(@tensorflow\/.*|comlink(\/.*)?|webgpu|node:.*)$/,
   },
 
   {

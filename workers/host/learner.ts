@@ -1,0 +1,118 @@
+// From a config to a policy with everything around it: model, device, adapters, script. The realm it runs in says where
+// model files lie and how a device is opened.
+
+import type { RunConfig } from '../../configs/schema.ts'
+import type { Backend, Device } from '../gpu/device.ts'
+import { peftFiles } from '../policy/adapter.ts'
+import { type Model, openModel } from '../policy/load.ts'
+import { createPlainPolicy } from '../policy/plain/index.ts'
+import type { Policy } from '../policy/policy.ts'
+import { type Read, writeSafetensors } from '../policy/weights.ts'
+import type { ExportedFile, ModelDescription } from '../protocol.ts'
+import type { Script } from '../step/run.ts'
+import type { RunLibrary } from '../storage/store.ts'
+import type { Learner } from '../trainer.ts'
+
+/** What a thread offers: files, a disk, something to compute on. */
+export interface Realm {
+  library(): Promise<RunLibrary>
+  /** The files of a model, by the name that a config gives it. Throws a sentence when there is no such model. */
+  modelFiles(name: string): Promise<Read>
+  openDevice(backend: Backend | 'auto'): Promise<Device>
+}
+
+export async function openLearner(
+  realm: Realm,
+  config: RunConfig,
+  choices: Record<string, unknown> | null,
+): Promise<Learner> {
+  const read = await realm.modelFiles(config.model)
+  const model = await openModel(read, config.model)
+  const device = await realm.openDevice(config.browser.backend)
+  try {
+    const slots = (choices?.slots as number | undefined) ?? config.browser.slots ?? undefined
+    const lora = { r: config.lora.r, alpha: config.lora.alpha, targetModules: config.lora.target_modules }
+    const policy = await createPlainPolicy({
+      model,
+      device,
+      trainable: config.lora.enabled ? 'adapters' : 'all',
+      lora,
+      seed: config.seed,
+      slots,
+      rowsPerPass: config.micro_batch_size,
+    })
+    return {
+      policy,
+      script: scriptOf(model),
+      model: describeModel(model, policy),
+      device: {
+        backend: device.backend,
+        adapter: device.adapter,
+        software: device.software,
+        features: device.features,
+        selfTest: device.selfTest,
+        memoryLimitBytes: device.memoryLimitBytes,
+      },
+      choices: slots === undefined ? {} : { slots },
+      notes: deviceNotes(device),
+      lost: device.lost,
+      export: () => exportPolicy(config, model, policy, read),
+      dispose() {
+        policy.dispose()
+        device.dispose()
+      },
+    }
+  } catch (error) {
+    device.dispose()
+    throw error
+  }
+}
+
+export function scriptOf({ template, tokenizer, stopTokens, card }: Model): Script {
+  return {
+    renderPrompt: (messages) => template.renderPrompt(messages),
+    renderSuffix: (messages, closed) => template.renderSuffix(messages, closed),
+    decode: (ids) => tokenizer.decode(ids),
+    tokens: (ids) => tokenizer.tokens(ids),
+    stopTokens,
+    maxLength: card.maxLength,
+  }
+}
+
+function describeModel({ name, card, hash }: Model, policy: Policy): ModelDescription {
+  return {
+    name,
+    parameters: policy.parameters,
+    trainableParameters: policy.trainableParameters,
+    layers: card.layers,
+    width: card.width,
+    vocabulary: card.vocabulary,
+    hash,
+  }
+}
+
+function deviceNotes({ backend, adapter, software }: Device): string[] {
+  if (backend === 'webgpu' && !software) return []
+  if (backend === 'webgpu') return [`WebGPU is computed by the processor here (${adapter}): it works, and it is slow.`]
+  return [`There is no WebGPU here: ${backend} on ${adapter} computes, which is slower.`]
+}
+
+async function exportPolicy(config: RunConfig, model: Model, policy: Policy, read: Read): Promise<ExportedFile[]> {
+  const { r, alpha, target_modules } = config.lora
+  const tensors = await policy.tensors()
+  if (policy.trainable === 'adapters')
+    return peftFiles(tensors, { r, alpha, targetModules: target_modules }, model.name)
+  // A whole model again, with the files that say how to read it.
+  const files = [{ name: 'model.safetensors', bytes: writeSafetensors(tensors, 'F32') }]
+  for (const name of [
+    'config.json',
+    'generation_config.json',
+    'tokenizer.json',
+    'tokenizer_config.json',
+    'chat_template.jinja',
+  ]) {
+    const bytes = await read(name).catch(() => null)
+    if (bytes) files.push({ name, bytes })
+  }
+  return files
+}
