@@ -8,6 +8,8 @@ import { numberText } from './sentences.ts'
 export interface Check {
   /** Ours, dotted; load.ts finds where the file says it. */
   path: string
+  /** The other side of the disagreement, shown where the file does not say `path`. */
+  or?: string
   sentence: string
   /** What the place points at: the value unless given. */
   what?: 'key' | 'value'
@@ -20,7 +22,7 @@ export interface Check {
 export function checkRun(config: RunConfig, given: (path: string) => boolean): Check[] {
   const rl = config.type === 'rl'
   return [
-    ...(rl ? [...groups(config), ...sampling(config), ...environments(config), ...filters(config)] : []),
+    ...(rl ? [...groups(config), ...sampling(config, given), ...environments(config), ...filters(config)] : []),
     ...schedule(config),
     ...switches(config, given),
     ...(rl ? [] : unusedBySft(given)),
@@ -36,6 +38,7 @@ function groups(config: RunConfig): Check[] {
     const use = below > 0 ? `${below} or ${below + group}` : `${group}`
     found.push({
       path: 'batch_size',
+      or: 'rollouts_per_example',
       sentence: `batch_size = ${batch} cannot be split into groups of rollouts_per_example = ${group}; use ${use}.`,
     })
   }
@@ -49,6 +52,7 @@ function groups(config: RunConfig): Check[] {
   if (config.max_concurrent !== null && config.max_concurrent < least) {
     found.push({
       path: 'max_concurrent',
+      or: 'rollouts_per_example',
       sentence: `max_concurrent = ${config.max_concurrent} is too small for rollouts_per_example = ${group} × workers_per_env = ${config.workers_per_env}; use ${least} or more.`,
     })
   }
@@ -62,7 +66,7 @@ function groups(config: RunConfig): Check[] {
   return found
 }
 
-function sampling(config: RunConfig): Check[] {
+function sampling(config: RunConfig, given: (path: string) => boolean): Check[] {
   const found: Check[] = []
   const { sampling: s } = config
   const rises = s.temp_scheduler
@@ -98,13 +102,21 @@ function sampling(config: RunConfig): Check[] {
   if (s.min_tokens > s.max_tokens) {
     found.push({
       path: 'sampling.min_tokens',
+      or: 'sampling.max_tokens',
       sentence: `sampling.min_tokens = ${s.min_tokens} is more than sampling.max_tokens = ${s.max_tokens}.`,
     })
   }
   if (s.max_tokens >= config.seq_len) {
     found.push({
       path: 'sampling.max_tokens',
+      or: 'seq_len',
       sentence: `sampling.max_tokens = ${s.max_tokens} leaves no room for a prompt in seq_len = ${config.seq_len}; raise seq_len or lower max_tokens.`,
+    })
+  }
+  if (rises && given('sampling.temperature')) {
+    found.push({
+      path: 'sampling.temp_scheduler',
+      sentence: 'sampling.temperature and sampling.temp_scheduler both set the temperature; keep one of them.',
     })
   }
   if (rises?.total_steps != null && rises.total_steps > config.max_steps) {
@@ -177,6 +189,7 @@ function schedule(config: RunConfig): Check[] {
         ? `scheduler.warmup_steps = ${warmup} and scheduler.decay_steps = ${decay}`
         : `scheduler.warmup_steps = ${warmup}`
     found.push({
+      or: 'max_steps',
       path: type === 'linear' && decay > warmup ? 'scheduler.decay_steps' : 'scheduler.warmup_steps',
       sentence: `${parts} do not fit into max_steps = ${config.max_steps}${type === 'cosine' ? ', and a cosine needs steps after its warm-up' : ''}; shorten them or train longer.`,
     })
@@ -192,6 +205,7 @@ function schedule(config: RunConfig): Check[] {
   if (least > config.learning_rate) {
     found.push({
       path: 'scheduler.min_lr',
+      or: 'learning_rate',
       sentence: `scheduler.min_lr = ${numberText(least)} is above learning_rate = ${numberText(config.learning_rate)}.`,
     })
   }

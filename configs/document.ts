@@ -43,7 +43,7 @@ function kind(knob: Knob): string {
   if (knob.choices) return knob.choices.join(', ')
   const range = [
     knob.minimum !== null && `${knob.exclusiveMinimum ? '>' : '≥'} ${numberText(knob.minimum)}`,
-    knob.maximum !== null && `≤ ${numberText(knob.maximum)}`,
+    knob.maximum !== null && `${knob.exclusiveMaximum ? '<' : '≤'} ${numberText(knob.maximum)}`,
   ].filter(Boolean)
   return [knob.type, knob.unit, ...range].filter(Boolean).join(', ')
 }

@@ -57,6 +57,8 @@ export interface Knob {
   maximum: number | null
   /** The minimum itself is not allowed. */
   exclusiveMinimum: boolean
+  /** The maximum itself is not allowed. */
+  exclusiveMaximum: boolean
   choices: string[] | null
   used: Used
   instead: string | null
@@ -73,6 +75,7 @@ export interface JsonSchema {
   minimum?: number
   maximum?: number
   exclusiveMinimum?: number
+  exclusiveMaximum?: number
   properties?: Record<string, JsonSchema>
   required?: string[]
   items?: JsonSchema
@@ -135,8 +138,9 @@ function toKnob(path: string, about: JsonSchema, inner: JsonSchema, nullable: bo
     nullable,
     required,
     minimum: bound(inner.exclusiveMinimum ?? inner.minimum),
-    maximum: bound(inner.maximum),
+    maximum: bound(inner.exclusiveMaximum ?? inner.maximum),
     exclusiveMinimum: inner.exclusiveMinimum !== undefined,
+    exclusiveMaximum: inner.exclusiveMaximum !== undefined,
     choices: inner.enum ?? (inner.const === undefined ? null : [inner.const]),
     used: about.used ?? 'browser',
     instead: about.instead ?? null,

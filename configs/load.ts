@@ -123,7 +123,7 @@ class Loading<Config> {
     const config = parsed.data
     const given = (path: string) => getAt(draft, parsePath(path) ?? []) !== undefined
     for (const check of [...contract.check(config, given), ...unusedHere(config, draft as Table, contract.knobs)]) {
-      const path = parsePath(check.path) ?? []
+      const path = parsePath(check.or && !given(check.path) ? check.or : check.path) ?? []
       if (check.kind) this.note(path, check.kind, check.sentence, check.warning ?? false)
       else this.problem(path, check.what ?? 'value', check.sentence)
     }

@@ -2,6 +2,7 @@
 
 import { stringify } from 'smol-toml'
 import { difference, equal, withDifference } from './difference.ts'
+import { jobOf } from './job.ts'
 import { isTable, type Table } from './path.ts'
 import { knobs, type RunConfig, runConfig } from './schema.ts'
 
@@ -12,6 +13,8 @@ export function beyondDefaults(config: Table): Table {
   const table = withDifference({}, said)
   prune(table.env, 'env[].')
   if (isTable(table.eval)) prune(table.eval.env, 'eval.env[].')
+  // Some tables suggest a job of their own; then the type has to be said.
+  if (table.type === undefined && jobOf(table) !== config.type) table.type = config.type
   return table
 }
 

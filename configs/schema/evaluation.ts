@@ -81,11 +81,26 @@ export const evalConfig = z.strictObject({
     help: 'One entry for each environment to be evaluated.',
     group,
   }),
-  ablation: knob(z.array(z.strictObject({ ...what, ...own, sweep: record().default({}) })).default([]), {
-    label: 'Ablations',
-    help: 'Entries whose [ablation.sweep] lists several values of a knob; every combination is evaluated.',
-    group,
-  }),
+  ablation: knob(
+    z
+      .array(
+        z.strictObject({
+          ...what,
+          ...own,
+          sweep: knob(record().default({}), {
+            label: 'Sweep',
+            help: 'From a knob, or a knob of args, to the list of values it takes in turn.',
+            group,
+          }),
+        }),
+      )
+      .default([]),
+    {
+      label: 'Ablations',
+      help: 'Entries whose [ablation.sweep] lists several values of a knob; every combination is evaluated.',
+      group,
+    },
+  ),
   remote: knob(record().default({}), {
     label: 'Kept',
     help: 'Fields without a counterpart here.',

@@ -214,6 +214,11 @@ describe('knobs that must agree', () => {
     expect(only(text).slice(0, expected.length)).toBe(expected)
   })
 
+  test('a disagreement is shown where the file says its part of it', () => {
+    expect(only('rollouts_per_example = 7')).toMatch(/^1:24 rollouts_per_example — batch_size = 128 cannot be split/)
+    expect(only('seq_len = 100')).toMatch(/^1:11 seq_len — sampling\.max_tokens = 512 leaves no room/)
+  })
+
   test('a group of one is allowed where nothing is compared', () => {
     expect(load('rollouts_per_example = 1\nadvantage = { type = "none" }').problems).toBeUndefined()
   })
