@@ -24,6 +24,8 @@ export type ConnectEnvironment = () => Promise<EnvironmentLink>
 
 /** Beyond the deadline that the side itself keeps; only a side that cannot run its own clock needs it. */
 const GRACE_MS = 2_000
+/** Datasets may have to be made or read. */
+const OPEN_DEADLINE_MS = 60_000
 const MOST_LOSSES_IN_A_ROW = 3
 
 class Lost extends Error {}
@@ -52,11 +54,8 @@ export class EnvironmentGuard implements EnvironmentPort {
 
   async open(request: OpenRequest): Promise<EnvironmentDescription[]> {
     this.close()
-    const link = await this.#connect()
-    const descriptions = await link.port.open(request)
     this.#request = request
-    this.#adopt(link)
-    return descriptions
+    return this.#begin(request)
   }
 
   /** A task does not depend on the side that draws it, so a lost draw is simply repeated. */
@@ -125,11 +124,11 @@ export class EnvironmentGuard implements EnvironmentPort {
     this.#home.clear()
   }
 
-  #adopt(link: EnvironmentLink): Side {
-    const side: Side = { link, lost: null, waiting: new Set() }
-    link.gone.then((sentence) => this.#lose(side, sentence))
+  async #begin(request: OpenRequest): Promise<EnvironmentDescription[]> {
+    const side: Side = { link: await this.#connect(), lost: null, waiting: new Set() }
+    side.link.gone.then((sentence) => this.#lose(side, sentence))
     this.#side = side
-    return side
+    return this.#hold(side, OPEN_DEADLINE_MS, (port) => port.open(request))
   }
 
   /** The present side, or a fresh one in its place. */
@@ -141,9 +140,8 @@ export class EnvironmentGuard implements EnvironmentPort {
         `The environment's worker was lost ${this.#lossesInARow} times in a row: ${this.#side?.lost ?? 'it did not come back.'}`,
       )
     }
-    const link = await this.#connect()
-    await link.port.open(this.#request)
-    return this.#adopt(link)
+    await this.#begin(this.#request)
+    return this.#side as Side
   }
 
   #lose(side: Side, sentence: string): void {
@@ -162,6 +160,13 @@ export class EnvironmentGuard implements EnvironmentPort {
   }
 
   async #ask<T>(side: Side, deadlineMs: number, call: (port: EnvironmentPort) => Promise<T>): Promise<T> {
+    const result = await this.#hold(side, deadlineMs, call)
+    this.#lossesInARow = 0
+    return result
+  }
+
+  /** Settles with the call, or throws `Lost` when the side dies or is silent for too long. */
+  async #hold<T>(side: Side, deadlineMs: number, call: (port: EnvironmentPort) => Promise<T>): Promise<T> {
     let tell: (loss: Lost) => void = () => {}
     const lost = new Promise<never>((_, reject) => {
       tell = reject
@@ -173,9 +178,7 @@ export class EnvironmentGuard implements EnvironmentPort {
     )
     try {
       if (side.lost !== null) throw new Lost(side.lost)
-      const result = await Promise.race([call(side.link.port), lost])
-      this.#lossesInARow = 0
-      return result
+      return await Promise.race([call(side.link.port), lost])
     } finally {
       clearTimeout(timer)
       side.waiting.delete(tell)
