@@ -242,6 +242,11 @@ function switches(config: RunConfig, given: (path: string) => boolean): Check[] 
   if (!config.kl_penalty.enabled) {
     for (const key of ['beta', 'target_kl']) idle(`kl_penalty.${key}`, 'until kl_penalty.enabled = true')
   }
+  if (config.kl_penalty.enabled && !config.lora.enabled) {
+    const path = 'kl_penalty.enabled'
+    const sentence = `${path} needs lora.enabled here: the reference is the policy without its adapters.`
+    found.push({ path, or: 'lora.enabled', sentence, kind: 'advice', warning: true })
+  }
   if (!config.difficulty_filter.enabled) {
     for (const key of ['min_reward_variance', 'min_reward', 'max_reward']) {
       idle(`difficulty_filter.${key}`, 'until difficulty_filter.enabled = true')

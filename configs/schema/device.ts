@@ -14,9 +14,9 @@ export const browser = z
     }),
     base_dtype: knob(z.enum(['auto', 'f32', 'f16', 'int8', 'int4']).default('auto'), {
       label: 'Frozen weights as',
-      help: 'How the weights beside the adapters are held; smaller saves memory. auto keeps them as they come where they fit.',
+      help: 'How the weights beside the adapters are held; smaller saves memory. auto takes what the model comes in where it fits.',
       group,
-      notYet: ['int8', 'int4'],
+      notYet: ['f16', 'int8', 'int4'],
     }),
     slots: knob(z.number().int().min(1).nullable().default(null), {
       label: 'Sequences at once',

@@ -38,8 +38,6 @@ export const numIterations = knob(z.number().int().min(1).default(1), {
   help: 'How often a batch is learned from. 1 stays on policy, which the documents advise.',
   group,
   unit: 'updates',
-  used: 'not yet',
-  instead: 'every batch is learned from once',
 })
 
 export const optimizer = z
@@ -48,7 +46,7 @@ export const optimizer = z
       label: 'Optimizer',
       help: 'AdamW is the default everywhere. Muon is for matrices, SGD for comparison.',
       group,
-      notYet: ['muon', 'sgd'],
+      notYet: ['muon'],
     }),
     beta1: knob(z.number().min(0).lt(1).default(0.9), {
       label: 'Beta 1',
@@ -72,15 +70,17 @@ export const optimizer = z
     }),
     momentum: knob(z.number().min(0).lt(1).nullable().default(null), {
       label: 'Momentum',
-      help: 'Of SGD (0.9 unless given) and Muon (0.95).',
+      help: 'Of SGD and Muon at full size. Empty: 0.9 and 0.95 there.',
       group,
       used: 'not yet',
+      instead: 'SGD here goes straight down the gradient',
     }),
     nesterov: knob(z.boolean().default(true), {
       label: 'Nesterov momentum',
       help: 'Whether SGD looks ahead along its momentum.',
       group,
       used: 'not yet',
+      instead: 'SGD here goes straight down the gradient',
     }),
   })
   .prefault({})

@@ -42,8 +42,6 @@ export const oversamplingFactor = knob(z.number().min(1).default(1), {
   help: 'Rollouts in flight as a multiple of the batch, so that filtered groups are replaced. The documents suggest 2 with mostly binary rewards.',
   group,
   unit: '×',
-  used: 'not yet',
-  instead: 'a batch has as many groups as fit, and those that are filtered are not replaced',
 })
 
 export const maxConcurrent = knob(z.number().int().min(1).nullable().default(null), {

@@ -43,25 +43,21 @@ export const evaluation = z
       help: 'Empty: as in training.',
       group,
       unit: 'tokens',
-      used: 'not yet',
     }),
     top_p: knob(z.number().min(0).max(1).nullable().default(null), {
       label: 'Top-p',
       help: 'Empty: as in training.',
       group,
-      used: 'not yet',
     }),
     top_k: knob(z.number().int().min(-1).nullable().default(null), {
       label: 'Top-k',
       help: 'Empty: as in training.',
       group,
-      used: 'not yet',
     }),
     min_p: knob(z.number().min(0).max(1).nullable().default(null), {
       label: 'Min-p',
       help: 'Empty: as in training.',
       group,
-      used: 'not yet',
     }),
     env: knob(
       z
@@ -118,7 +114,6 @@ export const checkpointing = z
       help: 'Checkpoints at multiples of this many steps stay for good.',
       group: 'Saving',
       unit: 'steps',
-      used: 'not yet',
     }),
   })
   .prefault({})
