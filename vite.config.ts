@@ -30,7 +30,13 @@ function page(): ViteUserConfig {
     base: './',
     plugins: [svelte(SVELTE), staticFiles(ROOT), tfjsWasm],
     worker: { format: 'es', plugins: () => [tfjsWasm] },
-    build: { outDir: PAGE_DIST, emptyOutDir: true, target: 'es2022', chunkSizeWarningLimit: 2000 },
+    build: {
+      outDir: PAGE_DIST,
+      emptyOutDir: true,
+      target: 'es2022',
+      chunkSizeWarningLimit: 2000,
+      rolldownOptions: { checks: { pluginTimings: false } },
+    },
     server: {
       host: '127.0.0.1',
       headers: ISOLATION,
@@ -60,6 +66,7 @@ function node(): ViteUserConfig {
       minify: false,
       copyPublicDir: false,
       rolldownOptions: {
+        checks: { pluginTimings: false },
         input: { ...Object.fromEntries(doors), ...workerEntries(ROOT) },
         output: { entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
       },
