@@ -29,7 +29,7 @@ export interface DeviceRequest {
   /** With `auto`: take a software WebGPU adapter too. */
   allowSoftware?: boolean
   /** Where the .wasm files of tfjs lie, with a trailing slash. */
-  wasmFolder?: string
+  wasmFolder?: () => string
 }
 
 const WANTED_FEATURES = ['shader-f16', 'subgroups', 'timestamp-query'] as const
@@ -57,7 +57,7 @@ async function open(backend: Backend, request: DeviceRequest): Promise<Device> {
     await import('@tensorflow/tfjs-backend-webgl')
   } else if (backend === 'wasm') {
     const wasm = await import('@tensorflow/tfjs-backend-wasm')
-    if (request.wasmFolder) wasm.setWasmPaths(request.wasmFolder)
+    if (request.wasmFolder) wasm.setWasmPaths(request.wasmFolder())
   } else {
     await import('@tensorflow/tfjs-backend-cpu')
   }

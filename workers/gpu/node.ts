@@ -45,5 +45,5 @@ function wasmFolder(): string {
 
 export async function openNodeDevice(backend: Backend | 'auto'): Promise<Device> {
   if (backend === 'auto' || backend === 'webgpu') await provideWebGPU()
-  return openDevice({ backend, wasmFolder: wasmFolder() })
+  return openDevice({ backend, wasmFolder })
 }
