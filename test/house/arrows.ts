@@ -85,6 +85,8 @@ const EVERYWHERE_IN_WORKERS = /^(configs\/schema|environments\/messages)\.ts$/
 const DOORS: { from: RegExp; to: RegExp }[] = [
   // A page reaches a worker through this file alone.
   { from: /^web\/connect\.ts$/, to: /^workers\/host\.browser\.ts$/ },
+  // The table of metrics and the diagnosis: plain functions of the numbers that events carry.
+  { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
   // The verbs that are about a server.
   { from: /^cli\/(serve|submit|runs)\.ts$/, to: /^server\// },
   // What a metric means and what a run suffers from: plain functions of events, the same in a chart, a test and a log.

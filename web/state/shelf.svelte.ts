@@ -1,0 +1,58 @@
+// The runs that this browser keeps, newest first, and the room they take.
+
+import type { RunFiles, RunSummary } from '../../workers/storage/store.ts'
+import type { Connection } from '../connect.ts'
+
+export interface ShelfRow {
+  summary: RunSummary
+  files: RunFiles | null
+  /** Another tab writes it now. */
+  elsewhere: boolean
+}
+
+export class Shelf {
+  #connection: Connection
+  #rows = $state.raw<ShelfRow[]>([])
+  #usage = $state.raw<{ usedBytes: number | null; quotaBytes: number | null } | null>(null)
+  #problem = $state<string | null>(null)
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  get rows() {
+    return this.#rows
+  }
+  get usage() {
+    return this.#usage
+  }
+  get problem() {
+    return this.#problem
+  }
+
+  /** The newest run that was cut off, if it can go on: offered after a reload. */
+  readonly interrupted = $derived(
+    this.#rows.find(
+      ({ summary, files, elsewhere }) =>
+        !elsewhere && ['running', 'loading', 'paused'].includes(summary.state) && files?.savedStep != null,
+    ) ?? null,
+  )
+
+  async refresh(): Promise<void> {
+    try {
+      const runs = await this.#connection.runs()
+      const summaries = await runs.list()
+      this.#rows = await Promise.all(
+        summaries.map(async (summary) => ({
+          summary,
+          files: await runs.files(summary.run).catch(() => null),
+          elsewhere: await runs.isWritten(summary.run),
+        })),
+      )
+      this.#usage = await runs.usage()
+      this.#problem = null
+    } catch (error) {
+      this.#problem = `The runs of this browser could not be read: ${error instanceof Error ? error.message : error}`
+    }
+  }
+}
