@@ -55,12 +55,18 @@ export function missingPackages(root, development) {
 
 /** @typedef {'web' | 'node'} Target */
 
+/** @param {string} folder */
+function scriptsIn(folder) {
+  const names = existsSync(join(ROOT, folder)) ? readdirSync(join(ROOT, folder)) : []
+  return names.filter((name) => name.endsWith('.ts')).map((name) => `${folder}/${name}`)
+}
+
 /** What each target is built from. */
 const SOURCES = ['configs', 'environments', 'workers', 'server', 'build', 'vite.config.ts']
 const TARGETS = {
   web: { sources: [...SOURCES, 'models', 'web', 'svelte.config.js'], mode: 'production' },
   // Checkpoints are read where they lie: a pretraining that writes one makes nothing stale.
-  node: { sources: [...SOURCES, 'models/index.ts', 'cli'], mode: 'node' },
+  node: { sources: [...SOURCES, ...scriptsIn('models'), 'cli'], mode: 'node' },
 }
 
 /**
