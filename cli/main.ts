@@ -7,6 +7,7 @@ import { type Context, Refusal, type Verb } from './verb.ts'
 const VERBS: Record<string, { summary: string; load: () => Promise<Verb> }> = {
   pretrain: { summary: 'train a bundled checkpoint from nothing', load: () => import('./pretrain.ts') },
   serve: { summary: 'serve the page and the server on one port of this machine', load: () => import('./serve.ts') },
+  train: { summary: 'train a policy here, into a run folder', load: () => import('./train.ts') },
   validate: { summary: 'say what is wrong with a config, or what it resolves to', load: () => import('./validate.ts') },
 }
 

@@ -17,7 +17,10 @@ function mortal(port: () => EnvironmentPort = () => new LettersPort()) {
     const gone = new Promise<string>((resolve) => {
       side.die = resolve
     })
-    return { port: port(), gone, close: () => void (side.closed = true) }
+    const close = () => {
+      side.closed = true
+    }
+    return { port: port(), gone, close }
   }
   return { sides, connect }
 }

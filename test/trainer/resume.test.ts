@@ -185,13 +185,14 @@ describe('held-out evaluation', () => {
     const whole = heldOut(await lab.run(config, { run: 'whole' }))
     const { trainer, events } = lab.trainer()
     await trainer.start({ run: 'run', config })
-    let paused: Promise<void> | undefined
+    let pausing = true
     await trainer.subscribe((event) => {
-      if (event.kind === 'progress') paused ??= trainer.pause()
+      if (event.kind === 'progress' && pausing) trainer.pause()
     })
     await trainer.play()
     await until(events, (event) => event.kind === 'state' && event.state === 'paused')
     expect(kinds(events, 'evaluation')).toHaveLength(0)
+    pausing = false
     await trainer.play()
     await until(events, (event) => event.kind === 'state' && event.state === 'finished')
     expect(heldOut(events)).toEqual(whole)

@@ -2,6 +2,7 @@
 
 import { open, readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { toToml } from '../../configs/write.ts'
 import { openNodeDevice } from '../gpu/node.ts'
 import type { Read } from '../policy/weights.ts'
 import { NodeRunLibrary } from '../storage/node.ts'
@@ -10,7 +11,7 @@ import type { Place } from './link.ts'
 
 export function createRealm({ models, runs }: Place): Realm {
   return {
-    library: async () => new NodeRunLibrary(runs),
+    library: async () => new NodeRunLibrary(runs, (config) => toToml(config, { all: true })),
     async modelFiles(name) {
       for (const folder of [join(models, name), resolve(name)]) {
         if (await stat(join(folder, 'config.json')).catch(() => null)) return inFolder(folder)

@@ -127,8 +127,13 @@ class BrowserRunLibrary implements RunLibrary {
     return { usedBytes: estimate?.usage ?? null, quotaBytes: estimate?.quota ?? null }
   }
 
+  async isWritten(run: string): Promise<boolean> {
+    const { held = [] } = (await navigator.locks?.query()) ?? {}
+    return held.some(({ name }) => name === lockName(this.#name, run))
+  }
+
   async open(run: string): Promise<RunWriter> {
-    const release = await takeLock(`${this.#name}/${run}`, run)
+    const release = await takeLock(lockName(this.#name, run), run)
     return new BrowserRunWriter(run, this.#database, this.#blobs, release)
   }
 
@@ -290,6 +295,10 @@ async function gzip(text: string): Promise<Uint8Array> {
 async function gunzip(bytes: Uint8Array): Promise<string> {
   const text = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream('gzip'))
   return new Response(text).text()
+}
+
+function lockName(library: string, run: string): string {
+  return `${library}/${run}`
 }
 
 // The browser lets go of the lock when the tab or the worker ends, however it ends.

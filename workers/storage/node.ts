@@ -12,6 +12,7 @@
 import { appendFile, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { stringify } from 'smol-toml'
+import type { RunConfig } from '../../configs/schema.ts'
 import type { Split } from '../../environments/messages.ts'
 import type { ExportedFile, RunEvent, SaveDescription } from '../protocol.ts'
 import { decodeSave, encodeSave, type SaveRecord } from './record.ts'
@@ -33,9 +34,12 @@ const SAVE_FILE = 'save.bin'
 /** The runs below one folder; a run's name is its folder's. */
 export class NodeRunLibrary implements RunLibrary {
   readonly root: string
+  readonly #toToml: (config: RunConfig) => string
 
-  constructor(root: string) {
+  /** `toToml` spells the config of configs/rl.toml; TOML has no null, and without it such knobs are left out. */
+  constructor(root: string, toToml: (config: RunConfig) => string = (config) => stringify(withoutNulls(config))) {
     this.root = root
+    this.#toToml = toToml
   }
 
   async list(): Promise<RunSummary[]> {
@@ -90,23 +94,29 @@ export class NodeRunLibrary implements RunLibrary {
     return { usedBytes, quotaBytes: disk ? usedBytes + disk.bavail * disk.bsize : null }
   }
 
+  async isWritten(run: string): Promise<boolean> {
+    return (await lockHolder(join(this.root, run))) !== null
+  }
+
   async open(run: string): Promise<RunWriter> {
     const folder = join(this.root, run)
     await mkdir(folder, { recursive: true })
     await takeLock(folder)
-    return new NodeRunWriter(folder)
+    return new NodeRunWriter(folder, this.#toToml)
   }
 }
 
 class NodeRunWriter implements RunWriter {
   readonly run: string
   #folder: string
+  #toToml: (config: RunConfig) => string
   #describedConfig = ''
   #describing: Promise<void> = Promise.resolve()
 
-  constructor(folder: string) {
+  constructor(folder: string, toToml: (config: RunConfig) => string) {
     this.run = basename(folder)
     this.#folder = folder
+    this.#toToml = toToml
   }
 
   summary(): Promise<RunSummary | null> {
@@ -126,7 +136,7 @@ class NodeRunWriter implements RunWriter {
       const configs = join(this.#folder, 'configs')
       await mkdir(configs, { recursive: true })
       await replaceFile(join(configs, `${summary.config.type}.json`), json)
-      await replaceFile(join(configs, `${summary.config.type}.toml`), `${stringify(withoutNulls(summary.config))}\n`)
+      await replaceFile(join(configs, `${summary.config.type}.toml`), `${this.#toToml(summary.config).trim()}\n`)
       this.#describedConfig = json
     }
     await replaceFile(join(this.#folder, 'run.json'), `${JSON.stringify(summary, null, 2)}\n`)
@@ -348,8 +358,8 @@ async function takeLock(folder: string): Promise<void> {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
-    const holder = Number(await readFile(path, 'utf8').catch(() => ''))
-    if (holder && isAlive(holder)) {
+    const holder = await lockHolder(folder)
+    if (holder !== null) {
       throw new Error(
         `Run ${basename(folder)} is being written by process ${holder}. Stop that one first, or choose another folder.`,
       )
@@ -357,6 +367,12 @@ async function takeLock(folder: string): Promise<void> {
     // Its process is gone: it was killed before it could let go.
     await rm(path, { force: true })
   }
+}
+
+/** The process that writes a run; null when nobody does, or when whoever did is gone. */
+async function lockHolder(folder: string): Promise<number | null> {
+  const holder = Number(await readFile(join(folder, 'writer.lock'), 'utf8').catch(() => ''))
+  return holder && isAlive(holder) ? holder : null
 }
 
 function isAlive(pid: number): boolean {
@@ -368,7 +384,6 @@ function isAlive(pid: number): boolean {
   }
 }
 
-// TOML has no null; a knob that is null is left to its default or named in the JSON beside it.
 function withoutNulls(value: unknown): Record<string, unknown> {
   return JSON.parse(JSON.stringify(value, (_, inner) => (inner === null ? undefined : inner)))
 }

@@ -60,6 +60,8 @@ export interface RunLibrary {
   remove(run: string): Promise<void>
   /** Bytes; null where the device does not say. */
   usage(): Promise<{ usedBytes: number | null; quotaBytes: number | null }>
+  /** Whether another tab, worker or process writes it now. */
+  isWritten(run: string): Promise<boolean>
   /** Opens a run for writing, making it if needed. Throws a sentence when another tab or process writes it. */
   open(run: string): Promise<RunWriter>
 }

@@ -1,0 +1,116 @@
+// A run in words, from its events: a line per step and per evaluation, and what is going on at the moment with the time
+// that is left. Knows no terminal.
+
+import type { Phase, RunDescription, RunEvent } from '../workers/protocol.ts'
+
+const DOING: Record<Phase, string> = { ask: 'asking', answer: 'answering', judge: 'judging', learn: 'learning' }
+/** Of so many steps the mean duration is taken for those to come. */
+const RECENT_STEPS = 8
+
+export class RunReport {
+  #write: (line: string) => void
+  #status: (line: string) => void
+  #description: RunDescription | null = null
+  #interval: number | null = null
+  #step = 0
+  #durations: number[] = []
+  #evaluationSeconds: number | null = null
+  #reward: number | undefined
+  #heldOut: number | undefined
+
+  constructor(write: (line: string) => void, status: (line: string) => void) {
+    this.#write = write
+    this.#status = status
+  }
+
+  say(line: string): void {
+    this.#write(line)
+  }
+
+  hear(event: RunEvent): void {
+    switch (event.kind) {
+      case 'started':
+        return this.#begin(event)
+      case 'step':
+        return this.#tellStep(event)
+      case 'evaluation':
+        this.#evaluationSeconds = event.seconds
+        this.#heldOut = event.metrics['eval/reward/mean']
+        return this.#write(`step ${String(event.step).padStart(4)}  held-out reward ${fixed(this.#heldOut)}`)
+      case 'progress': {
+        const doing = event.step > this.#step ? DOING[event.phase] : 'evaluating'
+        const rate = event.tokensPerSecond ? ` · ${Math.round(event.tokensPerSecond)} tokens/s` : ''
+        return this.#tellNow(`${doing} ${event.done}/${event.total}${rate}`)
+      }
+      case 'phase':
+        return this.#tellNow(event.note ? event.note.toLowerCase() : DOING[event.phase])
+      case 'note':
+        return this.#write(event.level === 'info' ? event.sentence : `${event.level}: ${event.sentence}`)
+      case 'state':
+        if (event.reason) this.#write(event.reason)
+    }
+  }
+
+  #begin({ description, config }: Extract<RunEvent, { kind: 'started' }>): void {
+    const { model, device, step, maxSteps } = description
+    this.#description = description
+    this.#interval = config.eval.interval
+    this.#step = step
+    this.#write(
+      `${model.name}: ${count(model.parameters)} parameters, ${count(model.trainableParameters)} of them trained, ` +
+        `on ${device.adapter} (${device.backend}). Steps ${step + 1} to ${maxSteps}.`,
+    )
+  }
+
+  #tellStep({ step, metrics, seconds, note }: Extract<RunEvent, { kind: 'step' }>): void {
+    this.#step = step
+    this.#durations = [...this.#durations, seconds.total].slice(-RECENT_STEPS)
+    this.#reward = metrics['reward/mean']
+    const parts = [
+      `step ${String(step).padStart(4)}`,
+      `reward ${fixed(this.#reward)} ± ${fixed(metrics['reward/std'])}`,
+      `entropy ${fixed(metrics['entropy/all/mean'])}`,
+      `length ${fixed(metrics['num_output_tokens/mean'], 1)}`,
+      `gradient ${fixed(metrics['optim/grad_norm'], 3)}`,
+      `${seconds.total.toFixed(1)} s`,
+    ]
+    this.#write(parts.join('  ') + (note ? `  ${note}` : ''))
+  }
+
+  #tellNow(doing: string): void {
+    if (!this.#description) return
+    const { maxSteps } = this.#description
+    const parts = [`step ${Math.min(this.#step + 1, maxSteps)}/${maxSteps}`, doing]
+    if (this.#reward !== undefined) parts.push(`reward ${fixed(this.#reward)}`)
+    if (this.#heldOut !== undefined) parts.push(`held-out ${fixed(this.#heldOut)}`)
+    const left = this.#secondsLeft(maxSteps)
+    if (left !== null) parts.push(`${duration(left)} left`)
+    this.#status(parts.join(' · '))
+  }
+
+  #secondsLeft(maxSteps: number): number | null {
+    if (this.#durations.length === 0) return null
+    const mean = this.#durations.reduce((sum, seconds) => sum + seconds, 0) / this.#durations.length
+    const evaluations =
+      this.#interval === null ? 0 : Math.ceil(maxSteps / this.#interval) - Math.floor(this.#step / this.#interval)
+    return (maxSteps - this.#step) * mean + evaluations * (this.#evaluationSeconds ?? 0)
+  }
+}
+
+function fixed(value: number | undefined, decimals = 2): string {
+  return value === undefined ? '–' : value.toFixed(decimals)
+}
+
+function count(value: number): string {
+  if (value >= 1e9) return `${(value / 1e9).toFixed(1)} G`
+  if (value >= 1e6) return `${(value / 1e6).toFixed(1)} M`
+  if (value >= 1e3) return `${Math.round(value / 1e3)} k`
+  return String(value)
+}
+
+function duration(seconds: number): string {
+  const whole = Math.max(1, Math.round(seconds))
+  if (whole < 60) return `${whole} s`
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`
+}
