@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import type { Check } from './checks.ts'
 import { knob, knobsOf } from './knob.ts'
-import { type Contract, type Loaded, loadAs, type Refused } from './load.ts'
+import { type Contract, type Loaded, loadAs, type Refused } from './loading.ts'
 import type { Table } from './path.ts'
 import { Vocabulary } from './vocabulary.ts'
 

@@ -15,7 +15,10 @@ export function formatPath(path: Path): string {
   return text
 }
 
-/** The inverse of formatPath; null where the text is no path. `env.0.id` reads as `env[0].id`'s synonym only in `get`. */
+/** No list of a config is longer; a link that says otherwise would make one of billions of holes. */
+const LARGEST_INDEX = 999
+
+/** The inverse of formatPath; null where the text is no path. */
 export function parsePath(text: string): Part[] | null {
   const parts: Part[] = []
   const token = /\.?(?:([A-Za-z0-9_-]+)|("(?:[^"\\]|\\.)*"))|\[(\d+)\]/y
@@ -25,6 +28,7 @@ export function parsePath(text: string): Part[] | null {
     if (!match) return null
     const dotted = text[start] === '.'
     if (match[3] === undefined && dotted === (start === 0)) return null
+    if (Number(match[3] ?? 0) > LARGEST_INDEX) return null
     if (match[3] !== undefined) parts.push(Number(match[3]))
     else if (match[1] !== undefined) parts.push(match[1])
     else {

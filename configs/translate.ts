@@ -1,10 +1,11 @@
 // From a config as written, in any dialect, to the keys of RunConfig: renames, moves what stands in the wrong table, keeps
 // what only full-size runs use, and finds keys that nobody knows. Types, ranges and defaults are the schema's business.
 
+import { Assignments } from './assignments.ts'
 import type { Dialect, Outcome } from './dialects/dialect.ts'
 import type { Knob } from './knob.ts'
 import { nearest } from './nearest.ts'
-import { formatPath, isTable, type Path, parsePath, setAt, type Table } from './path.ts'
+import { formatPath, isTable, type Path, parsePath, type Table } from './path.ts'
 import type { Finding } from './report.ts'
 import { indexed, patternOf, type Vocabulary } from './vocabulary.ts'
 
@@ -17,14 +18,6 @@ export interface Translation {
   dialects: Set<Dialect>
 }
 
-interface Assignment {
-  target: string
-  value: unknown
-  source: Path
-  /** Gives way to any other value. */
-  weak: boolean
-}
-
 /** A root key of one of these names may mean another thing where it stands, so it is never taken for a misplaced one. */
 const GENERIC = ['name', 'type', 'id', 'args', 'interval', 'path', 'dir']
 
@@ -35,7 +28,7 @@ export function translate(file: Table, knobs: readonly Knob[], vocabulary: Vocab
 class Translator {
   private readonly own: Map<string, Knob>
   private readonly patterns: string[]
-  private readonly assignments: Assignment[] = []
+  private readonly assignments: Assignments
   private readonly later: { source: Path; value: unknown }[] = []
   private readonly findings: Finding[] = []
   private readonly problems: Finding[] = []
@@ -46,18 +39,25 @@ class Translator {
     private readonly words: Vocabulary,
   ) {
     this.own = new Map(knobs.map((knob) => [knob.path, knob]))
+    this.assignments = new Assignments(this.own)
     this.patterns = [...this.own.keys(), ...words.patterns()]
   }
 
   run(file: Table): Translation {
     for (const [key, value] of Object.entries(file)) this.visit([key], value)
-    let { draft, origins } = this.assign()
+    const first = this.assignments.settle()
     for (const { source, value } of this.later) {
       const rule = this.words.late(patternOf(this.lateReading(source)))
-      if (rule) this.apply(rule.late(value, draft), source, rule.dialect)
+      if (rule) this.apply(rule.late(value, first.draft), source, rule.dialect)
     }
-    if (this.later.length > 0) ({ draft, origins } = this.assign())
-    return { draft, origins, findings: this.findings, problems: this.problems, dialects: this.dialects }
+    const { draft, origins, conflicts, givenWay } = this.assignments.settle()
+    return {
+      draft,
+      origins,
+      findings: [...this.findings, ...givenWay],
+      problems: [...this.problems, ...conflicts],
+      dialects: this.dialects,
+    }
   }
 
   private visit(path: Path, value: unknown): void {
@@ -182,10 +182,10 @@ class Translator {
     }
     const name = formatPath(source)
     for (const [target, value] of Object.entries(outcome.set ?? {})) {
-      this.assignments.push({ target, value, source, weak: echo })
+      this.assignments.add({ target, value, source, weak: echo })
     }
     for (const [target, value] of Object.entries(outcome.unless ?? {})) {
-      this.assignments.push({ target, value, source, weak: true })
+      this.assignments.add({ target, value, source, weak: true })
     }
     const targets = Object.keys(outcome.set ?? {}).concat(Object.keys(outcome.unless ?? {}))
     const others = targets.filter((target) => target !== name)
@@ -200,7 +200,7 @@ class Translator {
 
   private set(source: Path, target: Path, value: unknown, dialect: Dialect | null = null): void {
     const [from, to] = [formatPath(source), formatPath(target)]
-    this.assignments.push({ target: to, value, source, weak: false })
+    this.assignments.add({ target: to, value, source, weak: false })
     if (!dialect || from === to) return
     this.dialects.add(dialect)
     // [env] for [[env]] needs no note on every key below it.
@@ -214,7 +214,7 @@ class Translator {
     const index = path.findIndex((part) => typeof part === 'number')
     const home = pattern.startsWith('orchestrator.eval.') ? ['eval', 'env'] : ['env']
     const target = list ? [...home, path[index], 'remote', ...path.slice(index + 1)] : ['remote', 'prime_rl', ...path]
-    this.assignments.push({ target: formatPath(target), value, source, weak: false })
+    this.assignments.add({ target: formatPath(target), value, source, weak: false })
     this.note(source, 'remote', `${formatPath(source)} is used only remotely.`)
     return true
   }
@@ -258,52 +258,6 @@ class Translator {
     return [...this.own.keys()].some((own) => own === pattern || own.startsWith(`${pattern}.`))
   }
 
-  private assign(): { draft: Table; origins: Map<string, Path> } {
-    const settled = new Map<string, Assignment>()
-    for (const assignment of this.assignments.filter((each) => !each.weak)) {
-      const before = settled.get(assignment.target)
-      if (before && before !== assignment && !same(before.value, assignment.value)) this.conflict(before, assignment)
-      else settled.set(assignment.target, assignment)
-    }
-    for (const assignment of this.assignments.filter((each) => each.weak)) {
-      const before = settled.get(assignment.target)
-      if (!before) settled.set(assignment.target, assignment)
-      else if (before !== assignment && !same(before.value, assignment.value)) this.givesWay(before, assignment)
-    }
-    const draft: Table = {}
-    const origins = new Map<string, Path>()
-    // Shorter paths first, so that a table set whole is opened by what is set inside it.
-    const ordered = [...settled.values()].sort((a, b) => a.target.length - b.target.length)
-    for (const { target, value, source } of ordered) {
-      const path = parsePath(target)
-      if (!path) continue
-      setAt(draft, path, this.plain(target, value))
-      origins.set(formatPath(path), source)
-    }
-    return { draft, origins }
-  }
-
-  // TOML has no null; prime-rl writes it as the text "None".
-  private plain(target: string, value: unknown): unknown {
-    const knob = this.own.get(target.replace(/\[\d+\]/g, '[]'))
-    if (knob?.nullable && typeof value === 'string' && /^(none|null)$/i.test(value)) return null
-    return structuredClone(value)
-  }
-
-  private conflict(first: Assignment, second: Assignment): void {
-    const said = (each: Assignment) => `${formatPath(each.source)} = ${JSON.stringify(each.value)}`
-    const sentence = `${first.target} is given twice, as ${said(first)} and as ${said(second)}; keep one of them.`
-    if (!this.problems.some((problem) => problem.sentence === sentence)) this.problem(second.source, sentence)
-  }
-
-  private givesWay(kept: Assignment, dropped: Assignment): void {
-    const from = formatPath(dropped.source)
-    const sentence = `${from} gives way to ${formatPath(kept.source)}, which sets ${kept.target} too.`
-    if (from === formatPath(kept.source)) return
-    if (this.findings.some((finding) => finding.sentence === sentence)) return
-    this.note(dropped.source, 'alias', sentence, true)
-  }
-
   private note(at: Path, kind: Finding['kind'], sentence: string, warning = false): void {
     this.findings.push({ at, what: 'key', kind, sentence, warning })
   }
@@ -311,8 +265,4 @@ class Translator {
   private problem(at: Path, sentence: string): void {
     this.problems.push({ at, what: 'key', sentence })
   }
-}
-
-function same(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b)
 }

@@ -242,6 +242,25 @@ describe('together', () => {
     expect(problemsOf('', ['nonsense'])[0]).toContain('--set nonsense is not of the form path=value')
   })
 
+  test('what --set says is put over the file, whose job and dialect stay what they are', () => {
+    const { config } = load('lora_rank = 8\n[[env]]\nid = "reverse-text"', {
+      set: [
+        'lora.r=4',
+        'trainer.optim.lr=2e-3',
+        'data.name=x',
+        'env.0.args.max_length=9',
+        'optimizer.betas=[0.8, 0.9]',
+      ],
+    })
+    expect(config).toMatchObject({
+      type: 'rl',
+      learning_rate: 2e-3,
+      lora: { enabled: true, r: 4 },
+      optimizer: { beta1: 0.8, beta2: 0.9 },
+      env: [{ id: 'reverse-text', args: { max_length: 9 } }],
+    })
+  })
+
   test('a terminal can follow the line of a problem', () => {
     const { problems = [] } = load('\nbatch_size = 4')
     expect(lineOf(problems[0], 'a.toml')).toMatch(/^a\.toml:2:14: batch_size = 4 cannot/)
