@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
+import { chooseVulkanDriver } from './host/vulkan.node.ts'
 import type { Trainer } from './protocol.ts'
 
 export interface OpenTrainer {
@@ -17,6 +18,7 @@ export interface OpenTrainer {
 
 /** A trainer in a thread of its own. `root` is the folder of package.json; runs are folders below `runs`. */
 export async function openTrainer({ root, runs }: { root: string; runs: string }): Promise<OpenTrainer> {
+  chooseVulkanDriver()
   const worker = new Worker(new URL('./trainer.worker.ts', import.meta.url), { name: 'trainer' })
   const environment = environmentHost()
   let closing = false

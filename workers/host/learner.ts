@@ -94,7 +94,7 @@ function describeModel({ name, card, hash }: Model, policy: Policy): ModelDescri
 function deviceNotes({ backend, adapter, software }: Device): string[] {
   if (backend === 'webgpu' && !software) return []
   if (backend === 'webgpu') return [`WebGPU is computed by the processor here (${adapter}): it works, and it is slow.`]
-  return [`There is no WebGPU here: ${backend} on ${adapter} computes, which is slower.`]
+  return [`No GPU computes here, but ${adapter} (${backend}): it works, and it is slower.`]
 }
 
 async function exportPolicy(config: RunConfig, model: Model, policy: Policy, read: Read): Promise<ExportedFile[]> {
