@@ -28,27 +28,14 @@ export class RunReport {
   }
 
   hear(event: RunEvent): void {
-    switch (event.kind) {
-      case 'started':
-        return this.#begin(event)
-      case 'step':
-        return this.#tellStep(event)
-      case 'evaluation':
-        this.#evaluationSeconds = event.seconds
-        this.#heldOut = event.metrics['eval/reward/mean']
-        return this.#write(`step ${String(event.step).padStart(4)}  held-out reward ${fixed(this.#heldOut)}`)
-      case 'progress': {
-        const doing = event.step > this.#step ? DOING[event.phase] : 'evaluating'
-        const rate = event.tokensPerSecond ? ` · ${Math.round(event.tokensPerSecond)} tokens/s` : ''
-        return this.#tellNow(`${doing} ${event.done}/${event.total}${rate}`)
-      }
-      case 'phase':
-        return this.#tellNow(event.note ? event.note.toLowerCase() : DOING[event.phase])
-      case 'note':
-        return this.#write(event.level === 'info' ? event.sentence : `${event.level}: ${event.sentence}`)
-      case 'state':
-        if (event.reason) this.#write(event.reason)
-    }
+    if (event.kind === 'started') this.#begin(event)
+    else if (event.kind === 'step') this.#tellStep(event)
+    else if (event.kind === 'evaluation') this.#tellEvaluation(event)
+    else if (event.kind === 'phase') this.#tellNow(event.note ? event.note.toLowerCase() : DOING[event.phase])
+    else if (event.kind === 'progress') this.#tellProgress(event)
+    else if (event.kind === 'note')
+      this.#write(event.level === 'info' ? event.sentence : `${event.level}: ${event.sentence}`)
+    else if (event.kind === 'state' && event.reason) this.#write(event.reason)
   }
 
   #begin({ description, config }: Extract<RunEvent, { kind: 'started' }>): void {
@@ -75,6 +62,18 @@ export class RunReport {
       `${seconds.total.toFixed(1)} s`,
     ]
     this.#write(parts.join('  ') + (note ? `  ${note}` : ''))
+  }
+
+  #tellEvaluation({ step, metrics, seconds }: Extract<RunEvent, { kind: 'evaluation' }>): void {
+    this.#evaluationSeconds = seconds
+    this.#heldOut = metrics['eval/reward/mean']
+    this.#write(`step ${String(step).padStart(4)}  held-out reward ${fixed(this.#heldOut)}`)
+  }
+
+  #tellProgress({ step, phase, done, total, tokensPerSecond }: Extract<RunEvent, { kind: 'progress' }>): void {
+    const doing = step > this.#step ? DOING[phase] : 'evaluating'
+    const rate = tokensPerSecond ? ` · ${Math.round(tokensPerSecond)} tokens/s` : ''
+    this.#tellNow(`${doing} ${done}/${total}${rate}`)
   }
 
   #tellNow(doing: string): void {

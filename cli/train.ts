@@ -94,7 +94,8 @@ function endOf(report: RunReport) {
 
 async function configOf({ file, set, out, resume, backend, write }: TrainRequest): Promise<RunConfig> {
   const source = file ?? (resume && out ? join(out, 'configs/rl.json') : undefined)
-  if (!source) throw new Refusal('Name a config, for example configs/rl/reverse-text.toml, or --resume --out a run folder.')
+  if (!source)
+    throw new Refusal('Name a config, for example configs/rl/reverse-text.toml, or --resume --out a run folder.')
   let text: string
   try {
     text = await readFile(source, 'utf8')
