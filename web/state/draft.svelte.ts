@@ -7,7 +7,7 @@ import { FIRST_RECIPE, findRecipe, type Recipe, recipes } from '../../configs/in
 import { GROUPS, type Group, type Knob } from '../../configs/knob.ts'
 import { readLink, toLink } from '../../configs/link.ts'
 import { load, type Note, type Problem } from '../../configs/load.ts'
-import { formatPath, getAt, isTable, type Part, parsePath } from '../../configs/path.ts'
+import { formatPath, getAt, isTable, type Part, parsePath, type Table } from '../../configs/path.ts'
 import { knobs, type RunConfig } from '../../configs/schema.ts'
 import { readSource } from '../../configs/source.ts'
 import { toToml } from '../../configs/write.ts'
@@ -61,7 +61,9 @@ export class Draft {
 
   readonly #base: RunConfig | null = $derived(load(this.#recipe?.text ?? '', { format: 'toml' }).config ?? null)
   readonly shown: RunConfig | null = $derived(this.config ?? this.#whole)
-  readonly fields: FormField[] = $derived(this.shown ? fieldsOf(this.shown, this.#base) : [])
+  /** While the text has problems, a field shows what it says there, right or wrong. */
+  readonly #written: Table = $derived(this.config ? {} : (parsed(this.#text) ?? {}))
+  readonly fields: FormField[] = $derived(this.shown ? fieldsOf(this.shown, this.#base, this.#written) : [])
   readonly changed: FormField[] = $derived(this.fields.filter((field) => field.changed))
 
   fieldsIn(group: Group): FormField[] {
@@ -153,21 +155,12 @@ export class Draft {
   #edit(path: Part[], value: unknown, edited: () => string): void {
     const shown = this.shown
     if (!shown) return
-    const text = this.problems.length && !this.#parses() ? null : edited()
+    const text = parsed(this.#text) ? edited() : null
     const got = text === null ? undefined : load(text, { format: 'toml' })
     // A key that stands in the text under another name wins over ours or contradicts it: then all is said anew.
     const took =
       got && (got.problems ? this.problems.length > 0 || refuses(got, path) : same(getAt(got.config, path), value))
     this.setText(text !== null && took ? text : withValue(toToml(shown), path, value))
-  }
-
-  #parses(): boolean {
-    try {
-      readSource(this.#text, 'toml')
-      return true
-    } catch {
-      return false
-    }
   }
 
   #nearestRecipe(config: RunConfig): Recipe | null {
@@ -186,14 +179,22 @@ function refuses({ problems }: { problems?: Problem[] }, path: Part[]): boolean 
 }
 
 /** Every knob at its places in this config: `env[].id` once for each environment. */
-function fieldsOf(config: RunConfig, base: RunConfig | null): FormField[] {
+function fieldsOf(config: RunConfig, base: RunConfig | null, written: Table): FormField[] {
   return knobs().flatMap((knob) =>
     placesOf(knob.path, config).map((path): FormField => {
-      const value = getAt(config, path)
+      const value = getAt(written, path) ?? getAt(config, path)
       const baseValue = base ? getAt(base, path) : knob.default
       return { knob, path, name: formatPath(path), value, changed: !same(value, baseValue), base: baseValue }
     }),
   )
+}
+
+function parsed(text: string): Table | null {
+  try {
+    return readSource(text, 'toml').value
+  } catch {
+    return null
+  }
 }
 
 function placesOf(knobPath: string, config: RunConfig): Part[][] {
