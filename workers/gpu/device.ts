@@ -32,6 +32,8 @@ export interface DeviceRequest {
   wasmFolder?: () => string
 }
 
+const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|warp|basic render/i
+
 const WANTED_FEATURES = ['shader-f16', 'subgroups', 'timestamp-query'] as const
 
 /** Opens the first backend that starts and passes the self-test. Throws a sentence that lists what was tried. */
@@ -51,9 +53,14 @@ export async function openDevice(request: DeviceRequest): Promise<Device> {
 }
 
 async function open(backend: Backend, request: DeviceRequest): Promise<Device> {
+  let glRenderer: string | null = null
   if (backend === 'webgpu') return openWebGPU(request.backend === 'auto' && request.allowSoftware !== true)
   if (backend === 'webgl') {
-    if (typeof OffscreenCanvas === 'undefined') throw new Error('there is no WebGL here.')
+    glRenderer = webglRenderer()
+    if (glRenderer === null) throw new Error('there is no WebGL here.')
+    // On a processor, wasm is several times faster than WebGL drawn in software.
+    if (request.backend === 'auto' && SOFTWARE.test(glRenderer))
+      throw new Error(`it is drawn in software (${glRenderer}).`)
     await import('@tensorflow/tfjs-backend-webgl')
   } else if (backend === 'wasm') {
     const wasm = await import('@tensorflow/tfjs-backend-wasm')
@@ -65,8 +72,8 @@ async function open(backend: Backend, request: DeviceRequest): Promise<Device> {
   await tf.ready()
   return {
     backend,
-    adapter: backend === 'webgl' ? 'WebGL' : 'this processor',
-    software: backend !== 'webgl',
+    adapter: glRenderer ?? 'this processor',
+    software: glRenderer === null || SOFTWARE.test(glRenderer),
     features: [],
     memoryLimitBytes: null,
     selfTest: await selfTest(),
@@ -80,11 +87,8 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
   if (!globalThis.navigator?.gpu) throw new Error('this browser or program has no WebGPU.')
   const adapter = await requestAdapter()
   if (!adapter) throw new Error('WebGPU is there, but it offers no adapter.')
-  const { vendor, architecture, description } = adapter.info
-  const name = [description || vendor, description ? '' : architecture].filter(Boolean).join(' ') || 'unnamed adapter'
-  const software = /swiftshader|llvmpipe|lavapipe|warp|basic render/i.test(
-    `${vendor} ${architecture} ${description} ${adapter.info.device}`,
-  )
+  const name = adapterName(adapter.info)
+  const software = SOFTWARE.test(Object.values(plainInfo(adapter.info)).join(' '))
   if (software && hardwareOnly) throw new Error(`the only adapter is software (${name}); ask for "webgpu" to use it.`)
 
   const features = WANTED_FEATURES.filter((feature) => adapter.features.has(feature))
@@ -130,6 +134,27 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
       gpu.destroy()
     },
   }
+}
+
+function plainInfo({ vendor, architecture, device, description }: GPUAdapterInfo) {
+  return { vendor, architecture, device, description }
+}
+
+// Browsers fill these in as they please: `device` may be a name or a number, `description` a name or a driver's version.
+function adapterName(info: GPUAdapterInfo): string {
+  const { vendor, architecture, device, description } = plainInfo(info)
+  const model = [device, description].find(
+    (text) => /[a-z]{3}/i.test(text) && !/^0x/i.test(text) && !/\d+\.\d+\.\d+/.test(text),
+  )
+  return model ?? ([vendor, architecture].filter(Boolean).join(' ') || 'unnamed adapter')
+}
+
+function webglRenderer(): string | null {
+  if (typeof OffscreenCanvas === 'undefined') return null
+  const gl = new OffscreenCanvas(1, 1).getContext('webgl2')
+  if (!gl) return null
+  const names = gl.getExtension('WEBGL_debug_renderer_info')
+  return String(gl.getParameter(names ? names.UNMASKED_RENDERER_WEBGL : gl.RENDERER))
 }
 
 // The first answer may be null on some drivers; the second, for the fast adapter, is then real.
