@@ -159,7 +159,7 @@ function terminal(): Pick<TrainRequest, 'write' | 'status'> {
   const { stdout, stderr } = process
   if (!stderr.isTTY) return { write: (line) => void stdout.write(`${line}\n`) }
   let shown = ''
-  const show = (line: string) => stderr.write(`\r\x1b[2K${line.slice(0, Math.max(20, (stderr.columns ?? 80) - 1))}`)
+  const show = (line: string) => stderr.write(`\r\x1b[2K${line.slice(0, Math.max(20, (stderr.columns || 80) - 1))}`)
   return {
     write(line) {
       if (shown) show('')

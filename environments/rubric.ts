@@ -221,13 +221,23 @@ function record(score: Score, { name, weight }: Named, value: number | Error): v
 
 /** The work's outcome, or the signal's reason as soon as it is aborted. */
 function unlessAborted<T>(signal: AbortSignal, work: () => Awaitable<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted()
-    const giveUp = () => reject(signal.reason)
-    signal.addEventListener('abort', giveUp)
-    const over = () => signal.removeEventListener('abort', giveUp)
-    Promise.resolve().then(work).then(resolve, reject).finally(over)
-  })
+  signal.throwIfAborted()
+  return Promise.race([Promise.resolve().then(work), abortOf(signal)])
+}
+
+const aborts = new WeakMap<AbortSignal, Promise<never>>()
+
+/** Rejects when the signal is aborted. One listener a signal: a group's rollouts and functions all wait for the same. */
+function abortOf(signal: AbortSignal): Promise<never> {
+  let aborted = aborts.get(signal)
+  if (!aborted) {
+    aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    })
+    aborted.catch(() => {})
+    aborts.set(signal, aborted)
+  }
+  return aborted
 }
 
 function pick<T extends object, Key extends keyof T>(from: T, keys: readonly Key[]): Pick<T, Key> {
