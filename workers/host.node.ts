@@ -7,6 +7,7 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
 import { chooseVulkanDriver } from './host/vulkan.node.ts'
 import type { Trainer } from './protocol.ts'
+import { releaseRun } from './storage/node.ts'
 
 export interface OpenTrainer {
   trainer: Trainer
@@ -22,9 +23,12 @@ export async function openTrainer({ root, runs }: { root: string; runs: string }
   const worker = new Worker(new URL('./trainer.worker.ts', import.meta.url), { name: 'trainer' })
   const environment = environmentHost()
   let closing = false
+  let run: string | null = null
   const lost = new Promise<string>((resolve) => {
     worker.once('error', (error) => resolve(`The trainer's thread ended unexpectedly: ${error.message}.`))
-    worker.once('exit', (code) => {
+    worker.once('exit', async (code) => {
+      // A thread that was ended in the middle of a run could not let go of it.
+      if (run !== null) await releaseRun(join(runs, run))
       if (!closing) resolve(`The trainer's thread ended unexpectedly, with code ${code}.`)
     })
   })
@@ -37,7 +41,11 @@ export async function openTrainer({ root, runs }: { root: string; runs: string }
     const failed = lost.then((sentence) => Promise.reject(new Error(sentence)))
     const trainer = await Promise.race([reachTrainer(nodeEndpoint(worker), place, environment), failed])
     failed.catch(() => {})
-    return { trainer, lost, close }
+    const start: Trainer['start'] = (request) => {
+      run = request.run
+      return trainer.start(request)
+    }
+    return { trainer: { ...trainer, start }, lost, close }
   } catch (error) {
     await close()
     throw error

@@ -80,7 +80,8 @@ export interface StepWork {
 export interface StepListener {
   signal?: AbortSignal
   onVerb?(phase: Phase, verb: string): void
-  onProgress?(phase: Phase, done: number, total: number, tokens: number): void
+  /** `tokens` sampled so far; null where nothing is sampled. */
+  onProgress?(phase: Phase, done: number, total: number, tokens: number | null): void
 }
 
 const PHASES = {
@@ -125,6 +126,8 @@ export function createVerbs(
   let open: Question[] = []
   let pass: Pass | null = null
   let answered = 0
+  let passes = 0
+  let passesDone = 0
 
   const verbs: Verbs = {
     P,
@@ -188,7 +191,9 @@ export function createVerbs(
         work.groups.map((group) => (admitted.has(group) ? group.advantages : nothing(group))),
         config,
       )
-      return split(work.batch, config.micro_batch_size)
+      const parts = split(work.batch, config.micro_batch_size)
+      passes = parts.length * config.num_iterations
+      return parts
     },
 
     async logprobs(rows) {
@@ -222,6 +227,7 @@ export function createVerbs(
     async backward(now, slopes) {
       await policy.backward(now.pass, slopes)
       pass = null
+      onProgress?.('learn', ++passesDone, passes, null)
     },
 
     async update() {
@@ -262,6 +268,7 @@ export function concluded({ config }: Run, work: StepWork): Progress {
 
 /** log π of some rows once more, after the update: what it changed. */
 export async function rescore({ config, policy }: Run, work: StepWork): Promise<void> {
+  const began = performance.now()
   const groups = [...new Set(work.batch.rows.map(({ group }) => group))].sort((a, b) => a - b)
   const chosen = new Set(groups.slice(0, config.browser.rescored_groups))
   const rows = work.batch.rows.filter(({ group }) => chosen.has(group))
@@ -273,6 +280,7 @@ export async function rescore({ config, policy }: Run, work: StepWork): Promise<
     if (tokens) tokens.logpAfter = logp.slice(start, start + targets.length)
     start += targets.length
   }
+  work.seconds.learn += (performance.now() - began) / 1000
 }
 
 function optimizerStep({ optimizer, max_grad_norm }: Run['config'], rate: number): OptimizerStep {

@@ -375,6 +375,11 @@ async function lockHolder(folder: string): Promise<number | null> {
   return holder && isAlive(holder) ? holder : null
 }
 
+/** Frees a run whose writer was a thread of this process and has ended without letting go. */
+export async function releaseRun(folder: string): Promise<void> {
+  if ((await lockHolder(folder)) === process.pid) await rm(join(folder, 'writer.lock'), { force: true })
+}
+
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

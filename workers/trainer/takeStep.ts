@@ -35,7 +35,7 @@ export async function takeStep(open: OpenRun, signal: AbortSignal): Promise<Take
     signal,
     onVerb: tellVerbs(log, index),
     onProgress: (phase, done, total, tokens) => {
-      const tokensPerSecond = tokens / Math.max(1e-3, seconds() - began)
+      const tokensPerSecond = tokens === null ? undefined : tokens / Math.max(1e-3, seconds() - began)
       log.progress({ kind: 'progress', step: index, phase, done, total, tokensPerSecond })
     },
   })
