@@ -114,7 +114,8 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
   // whatever the batch (3: MatMulPackedProgram).
   tf.env().set('WEBGPU_CPU_FORWARD', false)
   tf.env().set('WEBGPU_MATMUL_PROGRAM_TYPE', 3)
-  tf.env().set('WEBGPU_DEFERRED_SUBMIT_BATCH_SIZE', 256)
+  // Buffers freed within an open batch come back only when it is submitted.
+  tf.env().set('WEBGPU_DEFERRED_SUBMIT_BATCH_SIZE', 64)
   if (!(await tf.setBackend('webgpu'))) throw new Error('tfjs could not start on the device.')
   await tf.ready()
   const lost = gpu.lost.then(
@@ -125,7 +126,8 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
     adapter: name,
     software,
     features,
-    memoryLimitBytes: limits.maxBufferSize,
+    // WebGPU does not say how much memory there is.
+    memoryLimitBytes: null,
     selfTest: await selfTest(),
     gpu,
     lost,

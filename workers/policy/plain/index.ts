@@ -139,12 +139,13 @@ class PlainPolicy implements Policy {
         parameters: () => cut?.parameters ?? this.#live(),
         version: () => (typeof choice === 'object' ? choice.version : this.#version),
         slots: this.options.slots ?? 128,
+        rowsPerPass: this.options.rowsPerPass ?? 8,
+        onPhaseEnd: () => this.#endPhase(),
       },
       options,
       () => {
         cut?.dispose()
-        this.#notePeak()
-        trimPool()
+        this.#endPhase()
       },
     )
   }
@@ -292,6 +293,7 @@ class PlainPolicy implements Policy {
     this.#state = applyOptimizer(this.#state, this.#gradient, clip, step)
     this.clearGradient()
     this.#dropLeaves()
+    this.#endPhase()
     this.#version++
     return { gradientNorm: norm }
   }
@@ -404,6 +406,12 @@ class PlainPolicy implements Policy {
       this.#tables.set(T, table)
     }
     return table
+  }
+
+  // Sampling and learning use buffers of different sizes: what one leaves in the pool is dead weight to the other.
+  #endPhase(): void {
+    this.#notePeak()
+    trimPool()
   }
 
   #notePeak(): void {

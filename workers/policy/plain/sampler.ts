@@ -1,11 +1,11 @@
 // Decodes a batch of sequences together, one readback of logits per token: the draw itself is made in JavaScript. Prompts
 // that several sequences share are computed once. A later turn computes its whole sequence again (compiled/ does not).
 
-import { type Tensor, tf } from '../../gpu/tfjs.ts'
+import { type Tensor, type Tensor2D, tf } from '../../gpu/tfjs.ts'
 import { uniform } from '../../random.ts'
 import type { Completion, Sampler, SamplingOptions, TurnRequest } from '../policy.ts'
 import { drawToken } from '../sampling.ts'
-import { bucketed, pad } from './batching.ts'
+import { bucketed, pad, powerOfTwo } from './batching.ts'
 import { type Cache, causalMask, decodeForward, decodeMasks, logits, rotaryTable, wholeForward } from './network.ts'
 import { halfTurn } from './operations.ts'
 import type { Parameters } from './parameters.ts'
@@ -15,6 +15,10 @@ export interface SamplerSource {
   version(): number
   /** Sequences that decode together; more wait for the next batch. */
   slots: number
+  /** Prompts that are computed together. */
+  rowsPerPass: number
+  /** Called when buffers of one phase have become useless to the next. */
+  onPhaseEnd(): void
 }
 
 interface Sequence {
@@ -79,7 +83,7 @@ async function decode(
   )
   const S = bucketed(longest, p.card.maxLength)
   const turn = halfTurn(p.card.headWidth)
-  const filled = await prefill(p, open, S, turn)
+  const filled = await prefill(source, p, open, S, turn)
   try {
     let rows: ArrayLike<number> = filled.logits
     let rowOf = filled.rowOf
@@ -153,10 +157,11 @@ interface Prefilled {
 
 /** Computes each different prompt once and spreads its keys, values and logits over the sequences that share it. */
 async function prefill(
+  source: SamplerSource,
   p: Parameters,
   sequences: Sequence[],
   S: number,
-  turn: ReturnType<typeof halfTurn>,
+  turn: Tensor2D,
 ): Promise<Prefilled> {
   const prompts: number[][] = []
   const index = new Map<string, number>()
@@ -167,42 +172,64 @@ async function prefill(
     index.set(key, prompts.length)
     return prompts.push(ids) - 1
   })
-  const P = prompts.length
   const T = Math.min(bucketed(Math.max(...prompts.map((ids) => ids.length)), p.card.maxLength), S)
-  const cache: Cache = { keys: [], values: [] }
+  const parts: Part[] = []
+  for (let at = 0; at < prompts.length; at += source.rowsPerPass) {
+    parts.push(await prefillPart(p, prompts.slice(at, at + source.rowsPerPass), T, turn))
+  }
+  const spread = tf.tensor1d(rowOf, 'int32')
+  const join = (of: (part: Part) => Tensor[], room: [number, number][]) =>
+    of(parts[0]).map((_, layer) => {
+      const tensor = tf.tidy(() => tf.gather(tf.pad(tf.concat(parts.map((part) => of(part)[layer])), room), spread))
+      tf.dispose(parts.map((part) => of(part)[layer]))
+      return tf.keep(tensor)
+    })
+  const none: [number, number] = [0, 0]
+  const cache = {
+    keys: join((part) => part.keys, [none, none, none, [0, S - T]]),
+    values: join((part) => part.values, [none, none, [0, S - T], none]),
+  }
+  spread.dispose()
+  const logits = new Float32Array(prompts.length * p.card.vocabulary)
+  parts.forEach((part, i) => {
+    logits.set(part.logits, i * source.rowsPerPass * p.card.vocabulary)
+  })
+  source.onPhaseEnd()
+  return { cache, logits, rowOf }
+}
+
+interface Part extends Cache {
+  logits: Float32Array
+}
+
+/** Keys [P, K, d, T], values [P, K, T, d] and the logits after the last token of each prompt. */
+async function prefillPart(p: Parameters, prompts: number[][], T: number, turn: Tensor2D): Promise<Part> {
+  const P = powerOfTwo(prompts.length)
+  const part: Cache = { keys: [], values: [] }
   const last = tf.tidy(() => {
     const table = rotaryTable(
       p.card,
       Array.from({ length: T }, (_, t) => t),
     )
     const d = p.card.headWidth
-    const spread = tf.tensor1d(rowOf, 'int32')
     // Positions after a prompt's end hold padding's keys and values; zero them, since the cache is added to.
     const inside = tf.tensor(
       prompts.flatMap((ids) => Array.from({ length: T }, (_, t) => (t < ids.length ? 1 : 0))),
-      [P, 1, 1, T],
+      [prompts.length, 1, 1, T],
     )
+    const real = (tensor: Tensor) => tf.slice(tensor, 0, prompts.length)
     const hidden = wholeForward(
       p,
       {
-        ids: pad(prompts, T),
+        ids: pad(prompts, T, P),
         B: P,
         T,
         positions: { cos: tf.tensor(table.cos, [1, T, 1, d]), sin: tf.tensor(table.sin, [1, T, 1, d]), turn },
         mask: causalMask(T),
       },
       (keys, values) => {
-        const room: [number, number][] = [
-          [0, 0],
-          [0, 0],
-          [0, 0],
-          [0, S - T],
-        ]
-        cache.keys.push(tf.keep(tf.gather(tf.pad(tf.mul(keys, inside), room), spread)))
-        const insideRows = tf.reshape(inside, [P, 1, T, 1])
-        cache.values.push(
-          tf.keep(tf.gather(tf.pad(tf.mul(values, insideRows), [room[0], room[1], room[3], room[2]]), spread)),
-        )
+        part.keys.push(tf.keep(tf.mul(real(keys), inside)))
+        part.values.push(tf.keep(tf.mul(real(values), tf.reshape(inside, [prompts.length, 1, T, 1]))))
       },
     )
     const ends = tf.tensor1d(
@@ -213,10 +240,10 @@ async function prefill(
   })
   const values = (await last.data()) as Float32Array
   last.dispose()
-  return { cache, logits: values, rowOf }
+  return { ...part, logits: values }
 }
 
-function step(p: Parameters, open: Sequence[], S: number, turn: ReturnType<typeof halfTurn>, cache: Cache): Tensor {
+function step(p: Parameters, open: Sequence[], S: number, turn: Tensor2D, cache: Cache): Tensor {
   const B = open.length
   const d = p.card.headWidth
   // A finished sequence stays in its slot and writes over its last position.
