@@ -95,7 +95,10 @@ export type Phase = 'ask' | 'answer' | 'judge' | 'learn'
 interface EventBase {
   run: string
   attempt: number
-  /** Increases by one with every event of the run, across attempts. */
+  /**
+   * Increases with every event of the run, across attempts: by one, except after a crash, when the counters that may
+   * have been seen already are passed over.
+   */
   seq: number
   /** Wall clock, milliseconds since the epoch. */
   time: number

@@ -123,7 +123,10 @@ export interface Policy {
   logprobs(rows: Row[], options: { adapter: AdapterChoice; keep?: boolean }): Promise<LogProbs>
   /** Adds Σ slopeₜ·∇log πₜ to the gradient; `slopes` is ∂loss/∂log π, flat like the pass's log-probabilities. */
   backward(pass: Pass, slopes: Float32Array): Promise<void>
-  /** Clips by global norm, applies the optimizer, clears the gradient, counts the version up. */
+  /**
+   * Clips by global norm, applies the optimizer, clears the gradient, counts the version up. A norm that is not finite
+   * changes nothing: it is only returned.
+   */
   update(step: OptimizerStep): Promise<{ gradientNorm: number }>
   /** The flat gradient so far, unclipped. */
   gradient(): Promise<Float32Array>
