@@ -7,7 +7,7 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
 import { chooseVulkanDriver } from './host/vulkan.node.ts'
 import type { Trainer } from './protocol.ts'
-import { releaseRun } from './storage/node.ts'
+import { releaseRun } from './storage/lock.node.ts'
 
 export interface OpenTrainer {
   trainer: Trainer

@@ -167,4 +167,10 @@ describe('one writer', () => {
     await new Promise((resolve) => child.on('exit', resolve))
     await (await library.open('run')).close()
   })
+
+  it('gets a run whose writer had its own process id in another life', async () => {
+    await mkdir(join(root, 'run'))
+    await writeFile(join(root, 'run/writer.lock'), `${process.pid} 1700000000`)
+    await (await library.open('run')).close()
+  })
 })

@@ -9,12 +9,14 @@
 //   run.json                              name, state, attempt
 //   writer.lock                           process id of whoever writes
 
-import { appendFile, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readdir, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { stringify } from 'smol-toml'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { Split } from '../../environments/messages.ts'
 import type { ExportedFile, RunEvent, SaveDescription } from '../protocol.ts'
+import { exists, guarded, ignoreMissing, readFiles, replaceFile, sizeOf, sync } from './files.node.ts'
+import { lockHolder, releaseRun, takeLock } from './lock.node.ts'
 import { decodeSave, encodeSave, type SaveRecord } from './record.ts'
 import { fromRolloutLines, toRolloutLines } from './rolloutLines.ts'
 import {
@@ -25,7 +27,6 @@ import {
   type RunSummary,
   type RunWriter,
   type SamplesEvent,
-  StorageFull,
   surplusCheckpoints,
 } from './store.ts'
 
@@ -214,7 +215,7 @@ class NodeRunWriter implements RunWriter {
   }
 
   async close(): Promise<void> {
-    await rm(join(this.#folder, 'writer.lock'), { force: true })
+    await releaseRun(this.#folder)
   }
 
   // Two automatic saves stay, so that one torn by a failing disk leaves the one before it.
@@ -294,99 +295,6 @@ async function isKeptCheckpoint(folder: string, step: number): Promise<boolean> 
 async function readSummary(folder: string): Promise<RunSummary | null> {
   const text = await readFile(join(folder, 'run.json'), 'utf8').catch(() => null)
   return text === null ? null : (JSON.parse(text) as RunSummary)
-}
-
-async function readFiles(folder: string): Promise<ExportedFile[]> {
-  const names = await readdir(folder).catch(() => [])
-  return Promise.all(names.map(async (name) => ({ name, bytes: new Uint8Array(await readFile(join(folder, name))) })))
-}
-
-async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
-  const partial = `${path}.partial`
-  await guarded(path, async () => {
-    await writeFile(partial, content)
-    await sync(partial)
-    await rename(partial, path)
-  })
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, 'r').catch(() => null)
-  if (!handle) return
-  // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
-  await handle.sync().catch(() => {})
-  await handle.close()
-}
-
-async function sizeOf(path: string): Promise<number> {
-  const entry = await stat(path).catch(() => null)
-  if (!entry) return 0
-  if (!entry.isDirectory()) return entry.size
-  const sizes = await Promise.all((await readdir(path)).map((name) => sizeOf(join(path, name))))
-  return sizes.reduce((sum, size) => sum + size, 0)
-}
-
-async function exists(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => null)) !== null
-}
-
-function ignoreMissing(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'ENOENT') throw error
-}
-
-async function guarded(what: string, write: () => Promise<void>): Promise<void> {
-  try {
-    await write()
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error
-    throw new StorageFull(
-      `There was no room on the disk for ${what}. What was saved before is whole; free some space and go on.`,
-      { cause: error },
-    )
-  }
-}
-
-// ── One writer ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-async function takeLock(folder: string): Promise<void> {
-  const path = join(folder, 'writer.lock')
-  for (;;) {
-    try {
-      await writeFile(path, String(process.pid), { flag: 'wx' })
-      return
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    }
-    const holder = await lockHolder(folder)
-    if (holder !== null) {
-      throw new Error(
-        `Run ${basename(folder)} is being written by process ${holder}. Stop that one first, or choose another folder.`,
-      )
-    }
-    // Its process is gone: it was killed before it could let go.
-    await rm(path, { force: true })
-  }
-}
-
-/** The process that writes a run; null when nobody does, or when whoever did is gone. */
-async function lockHolder(folder: string): Promise<number | null> {
-  const holder = Number(await readFile(join(folder, 'writer.lock'), 'utf8').catch(() => ''))
-  return holder && isAlive(holder) ? holder : null
-}
-
-/** Frees a run whose writer was a thread of this process and has ended without letting go. */
-export async function releaseRun(folder: string): Promise<void> {
-  if ((await lockHolder(folder)) === process.pid) await rm(join(folder, 'writer.lock'), { force: true })
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }
 
 function withoutNulls(value: unknown): Record<string, unknown> {
