@@ -6,6 +6,10 @@ import * as tf from '@tensorflow/tfjs-core'
 import '@tensorflow/tfjs-core/dist/register_all_gradients'
 
 export type { Tensor, Tensor1D, Tensor2D, Tensor3D, Tensor4D } from '@tensorflow/tfjs-core'
+
+// Without it tfjs advertises its Node package on the console.
+tf.env().set('PROD', true)
+
 export { tf }
 
 interface TapeNode {

@@ -43,7 +43,8 @@ export async function openModel(read: Read, name: string, options: { weights?: b
   if (stopTokens.length === 0)
     throw new Error(`Opened ${name}: neither config.json nor tokenizer_config.json names an end-of-sequence token.`)
 
-  const sharded = await exists(read, 'model.safetensors.index.json')
+  // A checkpoint is one file or several with an index; the one file is looked for first.
+  const sharded = !(await exists(read, 'model.safetensors')) && (await exists(read, 'model.safetensors.index.json'))
   const entries = await listTensors(read, { sharded })
   const shapes = weightShapes(card)
   for (const [tensor, shape] of options.weights === false ? [] : shapes) {

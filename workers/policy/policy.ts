@@ -81,12 +81,15 @@ export interface Completion {
   stop: 'token' | 'string' | 'max_tokens' | 'max_length'
 }
 
+/** `onProgress`: tokens sampled so far and sequences still open, over the whole call. */
+export interface SamplerControl {
+  signal?: AbortSignal
+  onProgress?: (tokens: number, open: number) => void
+}
+
 /** A batch of sequences decoding together, each with its own length and stop. */
 export interface Sampler {
-  complete(
-    turns: TurnRequest[],
-    control?: { signal?: AbortSignal; onProgress?: (tokens: number, open: number) => void },
-  ): Promise<Completion[]>
+  complete(turns: TurnRequest[], control?: SamplerControl): Promise<Completion[]>
   dispose(): void
 }
 

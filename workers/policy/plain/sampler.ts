@@ -3,7 +3,7 @@
 
 import { type Tensor, type Tensor2D, tf } from '../../gpu/tfjs.ts'
 import { uniform } from '../../random.ts'
-import type { Completion, Sampler, SamplingOptions, TurnRequest } from '../policy.ts'
+import type { Completion, Sampler, SamplerControl, SamplingOptions, TurnRequest } from '../policy.ts'
 import { drawToken } from '../sampling.ts'
 import { bucketed, pad, powerOfTwo } from './batching.ts'
 import { type Cache, causalMask, decodeForward, decodeMasks, logits, rotaryTable, wholeForward } from './network.ts'
@@ -35,9 +35,10 @@ export function createSampler(source: SamplerSource, options: SamplingOptions, o
   return {
     async complete(turns, control = {}) {
       const completions: Completion[] = []
+      const pulse = createPulse(turns.length, control)
       for (let at = 0; at < turns.length; at += source.slots) {
         const batch = turns.slice(at, at + source.slots).map((request) => open(request, history))
-        await decode(batch, source, options, control)
+        await decode(batch, source, options, pulse)
         for (const sequence of batch) {
           history.set(sequence.request.sequence, sequence.ids)
           completions.push(close(sequence, source.version()))
@@ -50,6 +51,32 @@ export function createSampler(source: SamplerSource, options: SamplingOptions, o
       onDispose()
     },
   }
+}
+
+const BREATH_MS = 50
+
+/** Progress over all batches of one call, and a moment for the message loop: wasm and cpu never wait for anything. */
+interface Pulse {
+  tokens: number
+  open: number
+  beat(): Promise<void>
+}
+
+function createPulse(sequences: number, control: SamplerControl): Pulse {
+  let breath = performance.now()
+  const pulse: Pulse = {
+    tokens: 0,
+    open: sequences,
+    async beat() {
+      control.onProgress?.(pulse.tokens, pulse.open)
+      if (performance.now() - breath > BREATH_MS) {
+        await new Promise((resolve) => setTimeout(resolve))
+        breath = performance.now()
+      }
+      control.signal?.throwIfAborted()
+    },
+  }
+  return pulse
 }
 
 function open(request: TurnRequest, history: Map<number, number[]>): Sequence {
@@ -68,13 +95,11 @@ function close(sequence: Sequence, version: number): Completion {
   }
 }
 
-async function decode(
-  batch: Sequence[],
-  source: SamplerSource,
-  options: SamplingOptions,
-  control: { signal?: AbortSignal; onProgress?: (tokens: number, open: number) => void },
-): Promise<void> {
-  for (const sequence of batch) limit(sequence, options)
+async function decode(batch: Sequence[], source: SamplerSource, options: SamplingOptions, pulse: Pulse): Promise<void> {
+  for (const sequence of batch) {
+    limit(sequence, options)
+    if (sequence.stop !== null) pulse.open--
+  }
   let open = batch.filter((sequence) => sequence.stop === null)
   if (open.length === 0) return
   const p = source.parameters()
@@ -87,19 +112,18 @@ async function decode(
   try {
     let rows: ArrayLike<number> = filled.logits
     let rowOf = filled.rowOf
-    let tokens = 0
     for (;;) {
       const V = p.card.vocabulary
       open.forEach((sequence, slot) => {
         if (sequence.stop === null) {
           const row = (rows as Float32Array).subarray(rowOf[slot] * V, (rowOf[slot] + 1) * V)
           draw(sequence, row, options)
-          tokens++
+          pulse.tokens++
+          if (sequence.stop !== null) pulse.open--
         }
       })
       const left = open.filter((sequence) => sequence.stop === null).length
-      control.onProgress?.(tokens, left)
-      control.signal?.throwIfAborted()
+      await pulse.beat()
       if (left === 0) return
       if (left <= open.length / 2 && open.length > 8) {
         const kept = [...open.keys()].filter((slot) => open[slot].stop === null)
