@@ -2,10 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Device } from '../../workers/gpu/device.ts'
+import { openNodeDevice } from '../../workers/gpu/node.ts'
 import type { Model } from '../../workers/policy/load.ts'
 import type { OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
-import { flatTargets, POLICIES, perturb, prompt, randomRows, rowOf, samplingOptions, testDevice } from './policies.ts'
+import { flatTargets, POLICIES, perturb, prompt, randomRows, rowOf, samplingOptions } from './policies.ts'
 import { randomModel } from './randomModel.ts'
 
 const ADAMW: OptimizerStep = {
@@ -22,7 +23,7 @@ const WORDS = ['a', 'hello', 'abc def', 'hello', 'zz', 'a longer prompt than the
 let device: Device
 let model: Model
 beforeAll(async () => {
-  device = await testDevice()
+  device = await openNodeDevice('wasm')
   model = await randomModel()
 })
 afterAll(() => device.dispose())

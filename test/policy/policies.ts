@@ -1,7 +1,6 @@
 // Every implementation of the policy contract. A test that runs over `POLICIES` holds for each; a new one is a line here.
 
-import { type Device, openDevice } from '../../workers/gpu/device.ts'
-import { openNodeDevice } from '../../workers/gpu/node.ts'
+import type { Device } from '../../workers/gpu/device.ts'
 import type { LoraOptions } from '../../workers/policy/adapter.ts'
 import type { Model } from '../../workers/policy/load.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
@@ -22,15 +21,6 @@ export interface MakePolicy {
 export const POLICIES: { name: string; create: (options: MakePolicy) => Promise<Policy> }[] = [
   { name: 'plain', create: (options) => createPlainPolicy({ trainable: 'adapters', lora: LORA, seed: 5, ...options }) },
 ]
-
-/** wasm in Node, the fastest without a GPU; in a browser, the backend that is asked for. */
-export function testDevice(backend: 'wasm' | 'webgpu' = 'wasm'): Promise<Device> {
-  return typeof document === 'undefined' && typeof importScripts === 'undefined'
-    ? openNodeDevice(backend)
-    : openDevice({ backend })
-}
-
-declare const importScripts: unknown
 
 /** Moves the trainable numbers away from where they begin: a fresh adapter is a zero that hides mistakes. */
 export async function perturb(policy: Policy, deviation = 0.1): Promise<void> {

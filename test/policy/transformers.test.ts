@@ -4,11 +4,12 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { byteTokenizerConfig, byteTokenizerJson } from '../../models/byteLevel.ts'
 import type { Device } from '../../workers/gpu/device.ts'
+import { openNodeDevice } from '../../workers/gpu/node.ts'
 import { type Model, openModel } from '../../workers/policy/load.ts'
 import type { Row } from '../../workers/policy/policy.ts'
 import type { Read } from '../../workers/policy/weights.ts'
 import { FIXTURE_LORA, fixtureAdapter } from './exportedAdapter.ts'
-import { POLICIES, testDevice } from './policies.ts'
+import { POLICIES } from './policies.ts'
 
 const FIXTURES = new URL('./fixtures/', import.meta.url)
 
@@ -61,7 +62,7 @@ function everyToken(ids: number[], vocabulary: number): Row[] {
 
 let device: Device
 beforeAll(async () => {
-  device = await testDevice()
+  device = await openNodeDevice('wasm')
 })
 afterAll(() => device.dispose())
 
