@@ -5,7 +5,7 @@ import type { RunConfig } from '../../configs/schema.ts'
 
 /** Why a config cannot be trained here; null when it can. */
 export function refusal(config: RunConfig): string | null {
-  const { type, sampling, lora, kl_penalty, loss, batch_size, rollouts_per_example } = config
+  const { type, sampling, lora, kl_penalty, loss, optimizer, batch_size, rollouts_per_example } = config
   if (type !== 'rl') return `This trainer runs type = "rl"; the config says "${type}".`
   if (batch_size % rollouts_per_example !== 0) {
     return `batch_size ${batch_size} is not divisible by rollouts_per_example ${rollouts_per_example}.`
@@ -16,6 +16,7 @@ export function refusal(config: RunConfig): string | null {
   if (kl_penalty.enabled && !lora.enabled) {
     return 'kl_penalty needs lora.enabled: the reference is the policy without its adapters.'
   }
+  if (optimizer.type === 'muon') return 'optimizer.type is "muon", which no policy has here yet; use "adamw" or "sgd".'
   if (loss.teacher_tau > 0) return 'loss.teacher_tau needs a teacher model, which no run has here yet; set it to 0.'
   return null
 }
