@@ -1,5 +1,5 @@
 // The page itself, in a real Chromium: what it shows, what it refuses, and what it leaves alone until a click. The
-// trainer behind `simulated.html` is a stand-in that only tells events; the real one is in training.test.ts.
+// trainer behind `simulated.html` is a stand-in that only tells events; the real one is in run.test.ts.
 
 import { describe, expect, inject, it } from 'vitest'
 import { ROOT } from '../../build/paths.ts'
@@ -89,6 +89,8 @@ describe('a browser without WebGPU', () => {
     await tab.getByRole('button', { name: 'Play' }).first().click()
     await tab.getByRole('alert').getByText('This browser offers no WebGPU').waitFor()
     expect(work(requests)).toEqual([])
+    await tab.setViewportSize({ width: 360, height: 740 })
+    expect(await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
   })
 
   it('is told about the address where that is the reason', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { bandPath, linear, linePath, nearest, niceDomain, ticks } from '../../web/charts/scale.ts'
 import { heldOutReward, inUnit } from '../../web/charts/series.ts'
 import { shownToken, tints } from '../../web/charts/tokens.ts'
+import type { EvaluationPoint } from '../../web/state/run.svelte.ts'
 
 describe('scales', () => {
   it('map a domain onto pixels and back', () => {
@@ -47,7 +48,7 @@ describe('scales', () => {
 describe('series', () => {
   it('average the held-out reward over environments of one step', () => {
     // (0.2 + 0.6) / 2 = 0.4
-    const points = [
+    const points: EvaluationPoint[] = [
       { step: 0, environment: 'a', metrics: { 'eval/a/avg@1': 0.2 } },
       { step: 0, environment: 'b', metrics: { 'eval/b/avg@1': 0.6 } },
       { step: 5, environment: 'all', metrics: { 'eval/reward/mean': 0.9, 'eval/a/avg@1': 0.1 } },

@@ -9,7 +9,7 @@ export function shownToken(text: string): string {
 }
 
 export interface Tints {
-  /** `change`: |advantage| × Δ log π, measured. `push`: −slope, what the loss asked for. `surprise`: −log μ. */
+  /** `change`: |advantage| × Δ log π, measured. `push`: −slope × (1 − π), on the token's logit. `surprise`: −log μ. */
   kind: 'change' | 'push' | 'surprise'
   /** Per token, −1 … 1 relative to the largest of the answer; positive: made likelier. */
   values: number[]
@@ -24,15 +24,11 @@ export function tints({ logMu, logp, logpAfter, slope, sampled }: TokenRecord, a
     const change = logp.map((before, t) => Math.abs(advantage) * (logpAfter[t] - before))
     return { kind: 'change', values: relative(change, sampled, LEAST_CHANGE) }
   }
-  if (slope)
-    return {
-      kind: 'push',
-      values: relative(
-        slope.map((value) => -value),
-        sampled,
-        1e-12,
-      ),
-    }
+  if (slope) {
+    // ∂loss/∂logit of the token itself is slope · (1 − π): what is certain already cannot be pushed further.
+    const push = slope.map((value, t) => -value * -Math.expm1((logp ?? logMu)[t]))
+    return { kind: 'push', values: relative(push, sampled, 1e-12) }
+  }
   return {
     kind: 'surprise',
     values: relative(

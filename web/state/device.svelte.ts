@@ -52,8 +52,18 @@ export class Device {
     return this.#accepted
   }
 
+  /** Whether training is quick here: a graphics adapter through WebGPU. */
+  readonly fast = $derived.by(() =>
+    this.#description
+      ? this.#description.backend === 'webgpu' && !this.#description.software
+      : this.#standing === 'fast',
+  )
+
   readonly label = $derived.by(() => {
-    if (this.#description) return `${this.#description.adapter} · ${backendName(this.#description)}`
+    if (this.#description) {
+      const backend = backendName(this.#description)
+      return this.#description.adapter === backend ? backend : `${this.#description.adapter} · ${backend}`
+    }
     if (this.#standing === 'asking') return 'Looking for a GPU'
     if (this.#standing === 'fast')
       return `${this.#adapter ?? 'GPU'} · WebGPU${this.#features.includes('shader-f16') ? ' f16' : ''}`

@@ -34,6 +34,9 @@ export class Draft {
   #linkProblem = $state<string | null>(null)
   #fromLink = $state(false)
 
+  /** The recipe of the smallest bundled policy. */
+  readonly smallestRecipe = this.recipes.find(({ text }) => text.includes('model = "lab-nano"')) ?? null
+
   constructor() {
     this.chooseRecipe(FIRST_RECIPE)
   }

@@ -8,7 +8,7 @@ export class Selection {
   #run: () => Run | null
   #split = $state<Split>('train')
   #pinned = $state<number | null>(null)
-  /** null until chosen: then the group that differs most is shown, because it has most to teach. */
+  /** null until chosen: meanwhile the group that has most to teach is shown. */
   #group = $state<number | null>(null)
   #attempt = $state<number | null>(null)
   #token = $state<number | null>(null)
@@ -35,7 +35,7 @@ export class Selection {
   )
   readonly groupIndex = $derived.by(() => {
     const groups = this.groups ?? []
-    return Math.min(this.#group ?? mostDiffering(groups), Math.max(0, groups.length - 1))
+    return Math.min(this.#group ?? mostTelling(groups), Math.max(0, groups.length - 1))
   })
   readonly group = $derived.by(() => this.groups?.[this.groupIndex] ?? null)
   /** Best first; errored ones last. */
@@ -120,13 +120,15 @@ export class Selection {
   }
 }
 
-function mostDiffering(groups: GroupRecord[]): number {
-  let best = 0
+/** The group whose rewards differ most, among those scored again after the update where there are any. */
+function mostTelling(groups: GroupRecord[]): number {
+  const rescored = groups.map(({ rollouts }) => rollouts.some(({ tokens }) => tokens?.logpAfter))
+  let best = Math.max(0, rescored.indexOf(true))
   let widest = 0
   groups.forEach(({ rollouts }, i) => {
     const rewards = rollouts.flatMap(({ reward }) => (reward === null ? [] : [reward]))
     const spread = rewards.length ? Math.max(...rewards) - Math.min(...rewards) : 0
-    if (spread > widest) [best, widest] = [i, spread]
+    if (spread > widest && rescored[i] === rescored[best]) [best, widest] = [i, spread]
   })
   return best
 }
