@@ -2,7 +2,7 @@
 // that the page kept. One run per seed.
 //
 //   npm run build && node bench/learning.mjs [--recipe "Reverse text on lab-tiny"] [--seeds 1,2,3] [--chrome PATH]
-//       [--flags=--use-webgpu-adapter=swiftshader] [--out curves.json] [--shots FOLDER] [--minutes 8]
+//       [--flags=--use-webgpu-adapter=swiftshader] [--out curves.json] [--shots FOLDER] [--minutes 8] [--steps 200]
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,6 +20,7 @@ const { values } = parseArgs({
     out: { type: 'string', default: 'curves.json' },
     shots: { type: 'string', default: '' },
     minutes: { type: 'string', default: '8' },
+    steps: { type: 'string', default: '' },
   },
 })
 
@@ -47,9 +48,15 @@ async function take(seed) {
   page.on('pageerror', (error) => console.error(error.message))
   await page.goto(server.url)
   await page.locator('header select').first().selectOption({ label: values.recipe })
-  const field = page.getByLabel('Seed', { exact: true }).first()
-  await field.fill(String(seed))
-  await field.press('Enter')
+  for (const [label, value] of [
+    ['Seed', String(seed)],
+    ['Steps', values.steps],
+  ]) {
+    if (!value) continue
+    const field = page.getByLabel(label, { exact: true }).first()
+    await field.fill(value)
+    await field.press('Enter')
+  }
   const started = performance.now()
   await page.locator('header').getByRole('button', { name: 'Play' }).click()
   // Without a graphics card the page asks first.
