@@ -114,6 +114,9 @@ export function disposeTape(tape: Tape): void {
 // ── The buffer pool ──────────────────────────────────────────────────────────────────────────────────────────────
 
 interface PrivateWebGPUBackend {
+  ensureCommandEncoderReady(): void
+  endComputePassEncoder(): void
+  submitQueue(): void
   bufferManager: {
     numBytesAllocated: number
     numFreeBuffers: number
@@ -141,6 +144,10 @@ export function trimPool(): void {
   const backend = tf.backend() as unknown as Partial<PrivateWebGPUBackend>
   const pool = backend.bufferManager
   if (!pool) return
+  // What the open batch of commands still uses comes back to the pool when it is submitted.
+  backend.ensureCommandEncoderReady?.()
+  backend.endComputePassEncoder?.()
+  backend.submitQueue?.()
   // The lists stay in the map: tfjs forgets to release buffers when the map is empty.
   for (const buffers of pool.freeBuffers.values()) {
     for (const buffer of buffers) {

@@ -108,6 +108,8 @@ class PlainPolicy implements Policy {
   #tables = new Map<number, { cos: Tensor; sin: Tensor; mask: Tensor2D }>()
   readonly #turn: Tensor2D
   #peakBytes = 0
+  /** Of the pass before: each shape fills the pool with buffers of its own. */
+  #shape = ''
 
   constructor(
     readonly options: PlainOptions,
@@ -186,6 +188,9 @@ class PlainPolicy implements Policy {
     const B = powerOfTwo(rows.length)
     const D = card.width
     const V = card.vocabulary
+    const shape = `${B} × ${T}`
+    if (shape !== this.#shape) this.#endPhase()
+    this.#shape = shape
     // The head is computed from the bucket of the first target on: nobody asks about the prompt.
     const first = Math.min(...rows.map(({ targets }) => (targets.length ? targets[0] - 1 : T - 1)))
     const from = Math.floor(first / 32) * 32

@@ -128,6 +128,7 @@ async function decode(batch: Sequence[], source: SamplerSource, options: Samplin
       if (left <= open.length / 2 && open.length > 8) {
         const kept = [...open.keys()].filter((slot) => open[slot].stop === null)
         narrow(filled.cache, kept)
+        source.onPhaseEnd()
         open = kept.map((slot) => open[slot])
       }
       const next = tf.tidy(() => step(p, open, S, turn, filled.cache))
