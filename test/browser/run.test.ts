@@ -72,6 +72,17 @@ describe('a run on the page', () => {
     expect(steps).toEqual([1, 2, 3, 4])
   })
 
+  it('trains on the processor where there is no graphics card, once that was agreed to', async () => {
+    const quick = 'scheduler.warmup_steps=0&batch_size=16&eval.num_examples=8&max_steps=2'
+    const { page: tab, errors } = await openPage(
+      new URL(`index.html#recipe=rl/reverse-text-nano&${quick}`, inject('devServer')).href,
+    )
+    await tab.getByRole('button', { name: 'Train on the processor, slower' }).click()
+    await tab.getByText('step 2 / 2').waitFor({ timeout: 110_000 })
+    await tab.getByText('this processor · WebAssembly').waitFor()
+    expect(errors).toEqual([])
+  })
+
   it('says in a sentence what is wrong with a model that is not there, and can be started again', async () => {
     const { page: tab } = await openPage(page('max_steps=1&model=lab-nona'))
     await tab.locator('.drive').getByRole('button', { name: 'Play' }).click()

@@ -114,10 +114,9 @@ export class Lab {
     await this.#begin('play')
   }
 
-  /** Plays although no fast device is there. Software WebGPU is taken only where a config names WebGPU. */
+  /** Plays although no fast device is there: the trainer takes the best of what is. */
   async acceptSlow(): Promise<void> {
     this.device.accept()
-    if (this.device.standing === 'software') this.draft.set(['browser', 'backend'], 'webgpu')
     this.#askedForSlow = false
     await this.#begin('play')
   }

@@ -39,6 +39,10 @@ export class Shelf {
   )
 
   async refresh(): Promise<void> {
+    if (!isSecureContext) {
+      this.#problem = 'Browsers keep runs for secure addresses only, so there are none here.'
+      return
+    }
     try {
       const runs = await this.#connection.runs()
       const summaries = await runs.list()
