@@ -154,7 +154,10 @@ export class LocalTrainer implements Trainer {
       }
       if (this.#wish === 'pause' || (this.#wish === 'once' && stepped && step < config.max_steps)) break
 
-      if (!running) open.log.emit({ kind: 'state', state: 'running' })
+      if (!running) {
+        Object.assign(open.summary, { state: 'running', reason: null })
+        open.log.emit({ kind: 'state', state: 'running' })
+      }
       running = true
       if (evaluationIsDue(config, step) && open.evaluated < step) await this.#evaluate(open)
       else if (step < config.max_steps) stepped = (await this.#step(open)) || stepped

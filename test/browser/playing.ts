@@ -1,7 +1,6 @@
 // A run as the page drives it: opened by a link, started by Play, read back from what the browser has stored of it.
 
 import type { Page } from 'playwright-core'
-import { expect } from 'vitest'
 import type { RunEvent, RunEventBody } from '../../workers/protocol.ts'
 import type { RunSummary } from '../../workers/storage/store.ts'
 
@@ -16,29 +15,43 @@ export interface Stored {
 /** The bar's button, which reads Play, Pause, Loading or Pausing. */
 export const playButton = (page: Page) => page.locator('.drive .play')
 
-/** Presses Play; a slow device is named in the link or accepted before. */
+/** Presses Play once the page has taken the config from its link; a slow device is named there. */
 export async function play(page: Page): Promise<void> {
-  await expect.poll(() => playButton(page).isEnabled()).toBe(true)
-  await playButton(page).click()
+  const taken = page.getByText('Nothing runs until you press Play')
+  await taken.waitFor({ timeout: 20_000 }).catch(async () => {
+    throw new Error(await lament(page, 'The page did not take the link'))
+  })
+  await playButton(page).click({ timeout: 20_000 })
 }
 
-/** Waits until the bar says so; fails early, with the page's own words, when the run has failed instead. */
+/** Waits until the bar says so. */
 export async function until(page: Page, step: string, timeout = 100_000): Promise<void> {
-  const failed = page.getByRole('alert').filter({ hasText: /The run (stopped|did not start)/ })
-  const reached = page.getByText(step, { exact: true })
-  await reached.or(failed).first().waitFor({ timeout })
-  if (await failed.count()) throw new Error(`Waited for ${step}, and the page says: ${await failed.innerText()}`)
+  await page
+    .getByText(step, { exact: true })
+    .waitFor({ timeout })
+    .catch(async () => {
+      throw new Error(await lament(page, `The bar did not say ${step} within ${timeout} ms`))
+    })
 }
 
-/** Waits until the newest run of this browser has ended, and reads it. */
+/** Waits until the newest run of this browser has ended in this state, and reads it. */
 export async function ended(page: Page, state: RunSummary['state'] = 'finished', timeout = 100_000): Promise<Stored> {
-  const newest = async () => (await page.evaluate(readNewest, false))?.summary
-  await expect
-    .poll(async () => (await newest())?.state, { timeout, interval: 500 })
-    .toMatch(/^(finished|failed|stopped)$/)
-  const stored = (await page.evaluate(readNewest, true)) as Stored
-  expect([stored.summary.state, stored.summary.reason]).toEqual([state, state === 'failed' ? expect.any(String) : null])
-  return stored
+  const deadline = performance.now() + timeout
+  for (;;) {
+    const newest = (await page.evaluate(readNewest, false))?.summary
+    if (newest?.state === state) return (await page.evaluate(readNewest, true)) as Stored
+    const isOver = newest && ['finished', 'failed', 'stopped'].includes(newest.state)
+    if (isOver || performance.now() > deadline) {
+      const now = newest ? `${newest.state} at step ${newest.step}${isOver ? '' : ` after ${timeout} ms`}` : 'not there'
+      throw new Error(await lament(page, `Waited for a run to be ${state}: it is ${now}`))
+    }
+    await page.waitForTimeout(300)
+  }
+}
+
+async function lament(page: Page, what: string): Promise<string> {
+  const said = await page.getByRole('alert').allInnerTexts()
+  return `${what}; the page says: ${said.join(' ') || 'nothing'}`
 }
 
 /** The newest run of this browser, whatever its state; null when there is none. */
