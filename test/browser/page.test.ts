@@ -1,6 +1,7 @@
 // The page itself, in a real Chromium: what it shows, what it refuses, and what it leaves alone until a click. The
 // trainer behind `simulated.html` is a stand-in that only tells events; the real one is in run.test.ts.
 
+import type { Page } from 'playwright-core'
 import { describe, expect, inject, it } from 'vitest'
 import { ROOT } from '../../build/paths.ts'
 import { browser, openPage, type Watched } from './harness.ts'
@@ -46,6 +47,9 @@ async function openToml({ page }: Watched) {
   return editor
 }
 
+/** Pixels by which the page is wider than its window; charts follow a new width a frame later. */
+const overhang = (tab: Page) => tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+
 /** What must not happen before a click: weights fetched, a worker started. */
 const work = (requests: string[]) => requests.filter((url) => /\/models\/|safetensors|\.worker\.ts\?/.test(url))
 
@@ -90,7 +94,7 @@ describe('a browser without WebGPU', () => {
     await tab.getByRole('alert').getByText('This browser offers no WebGPU').waitFor()
     expect(work(requests)).toEqual([])
     await tab.setViewportSize({ width: 360, height: 740 })
-    expect(await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+    await expect.poll(() => overhang(tab)).toBeLessThanOrEqual(0)
   })
 
   it('is told about the address where that is the reason', async () => {
@@ -232,6 +236,6 @@ describe('the page at every size', () => {
     await tab.setViewportSize({ width, height })
     await tab.getByRole('button', { name: 'Play' }).first().click()
     await tab.getByText('step 3 / 40').waitFor()
-    expect(await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+    await expect.poll(() => overhang(tab)).toBeLessThanOrEqual(0)
   })
 })
