@@ -7,6 +7,7 @@ import { PAGE_DIST } from '../../build/paths.ts'
 import type { Listing } from '../../build/staticFiles.ts'
 import { openPage } from './harness.ts'
 import { type PlainServer, serveFolder } from './plainServer.ts'
+import { ended, eventsOf, play } from './playing.ts'
 import { npmStart, type Started } from './started.ts'
 
 /** Until the page shows something and asks for nothing more, or some seconds have passed: its errors say the rest. */
@@ -30,6 +31,22 @@ describe('the static folder under a sub-path of a plain file server', () => {
     expect(await page.title()).toBe('Rollout Lab')
     expect(await page.locator('#app > *').count()).toBeGreaterThan(0)
     expect(server.missed).toEqual([])
+    expect(requests.filter((url) => !url.startsWith(server.url) && !/^(data|blob):/.test(url))).toEqual([])
+    await page.context().close()
+  })
+
+  it('trains, with no server of ours and without a request beyond its path', async () => {
+    const config = 'recipe=rl/reverse-text-nano&max_steps=2&scheduler.warmup_steps=0&eval.num_examples=16'
+    const { page, errors, requests } = await openPage(`${server.url}#${config}&browser.backend=wasm`)
+    await play(page)
+    const run = await ended(page)
+    expect(eventsOf(run, 'started')[0].description.device.backend).toBe('wasm')
+    expect(eventsOf(run, 'step').map(({ step, learned }) => [step, learned])).toEqual([
+      [1, true],
+      [2, true],
+    ])
+    expect(errors).toEqual([])
+    expect(requests.some((url) => url.endsWith('models/lab-nano/model.safetensors'))).toBe(true)
     expect(requests.filter((url) => !url.startsWith(server.url) && !/^(data|blob):/.test(url))).toEqual([])
     await page.context().close()
   })

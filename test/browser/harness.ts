@@ -21,7 +21,18 @@ let launched: Promise<Browser> | undefined
 
 /** The Chromium of this test file, started at the first call and closed after the last test. */
 export function browser(): Promise<Browser> {
-  launched ??= launch()
+  launched ??= launch([...FLAGS, ...ADAPTER_FLAGS])
+  return launched
+}
+
+/**
+ * Closes the Chromium of this test file and starts it as a person on a machine without a graphics card has it: no
+ * WebGPU adapter. Every name leads to this machine, so that an insecure address can be had.
+ */
+export async function browserWithoutAdapter(): Promise<Browser> {
+  await (await launched)?.close()
+  const flags = FLAGS.filter((flag) => !flag.includes('webgpu'))
+  launched = launch([...flags, '--host-resolver-rules=MAP * 127.0.0.1'])
   return launched
 }
 
@@ -30,11 +41,11 @@ afterAll(async () => {
   launched = undefined
 })
 
-async function launch(): Promise<Browser> {
+async function launch(args: string[]): Promise<Browser> {
   const executablePath = findChromium()
   if (!executablePath)
     throw new Error('No Chrome or Chromium was found: run npm test, which installs one, or set CHROME_PATH.')
-  return chromium.launch({ executablePath, args: [...FLAGS, ...ADAPTER_FLAGS] })
+  return chromium.launch({ executablePath, args })
 }
 
 /** A page, what it complained of, and where it sent requests. */
