@@ -74,7 +74,7 @@ export const ROOMS: Room[] = [
     rooms: ['configs', 'protocol'],
     // The shapes of what the server answers, and of the runs that storage keeps.
     types: ['server', 'storage'],
-    packages: /^(svelte(\/.*)?|uplot.*|comlink|hono\/client|@codemirror\/.*|@lezer\/.*)$/,
+    packages: /^(svelte(\/.*)?|comlink|hono\/client|@codemirror\/.*|@lezer\/.*)$/,
   },
 ]
 

@@ -17,7 +17,11 @@ export function createRealm({ models, runs, wasm }: Place): Realm {
 function fetched(folder: URL, model: string): Read {
   return async (path, range) => {
     const headers: HeadersInit = range ? { Range: `bytes=${range.start}-${range.end - 1}` } : {}
-    const response = await fetch(new URL(path, folder), { headers })
+    const response = await fetch(new URL(path, folder), { headers }).catch((error: Error) => {
+      throw new Error(
+        `Fetched ${path} of the model ${model}: no answer came (${error.message}). Check the connection and play again.`,
+      )
+    })
     // Some servers answer a wrong address with their front page.
     const isPage = response.headers.get('content-type')?.startsWith('text/html')
     if (!response.ok || isPage) {

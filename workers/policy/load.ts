@@ -29,7 +29,8 @@ interface TokenizerConfig {
  * @param options `weights: false` opens an architecture without weights, to be trained from nothing
  * @throws a sentence naming the file and what is wrong with it
  */
-export async function openModel(read: Read, name: string, options: { weights?: boolean } = {}): Promise<Model> {
+export async function openModel(source: Read, name: string, options: { weights?: boolean } = {}): Promise<Model> {
+  const read = wholeWeights(source)
   const config = await readJson<Record<string, unknown>>(read, 'config.json')
   const generation = await readJson<Record<string, unknown>>(read, 'generation_config.json', {})
   const card = readCard(config, generation)
@@ -70,6 +71,17 @@ export async function openModel(read: Read, name: string, options: { weights?: b
       )),
     ]),
     weight: (tensor) => readTensor(read, entries, tensor, shapes.get(tensor) ?? []),
+  }
+}
+
+// Every byte of the weights is needed, for the hash at least: each file is read once, and its parts come from memory.
+function wholeWeights(source: Read): Read {
+  const files = new Map<string, Promise<Uint8Array>>()
+  return async (path, range) => {
+    if (!path.endsWith('.safetensors')) return source(path, range)
+    if (!files.has(path)) files.set(path, source(path))
+    const bytes = await files.get(path)!
+    return range ? bytes.subarray(range.start, range.end) : bytes
   }
 }
 

@@ -202,12 +202,17 @@ async function prefill(
   for (let at = 0; at < prompts.length; at += source.rowsPerPass) {
     parts.push(await prefillPart(p, prompts.slice(at, at + source.rowsPerPass), T, turn))
   }
+  source.onPhaseEnd()
   const spread = tf.tensor1d(rowOf, 'int32')
   const join = (of: (part: Part) => Tensor[], room: [number, number][]) =>
     of(parts[0]).map((_, layer) => {
-      const tensor = tf.tidy(() => tf.gather(tf.pad(tf.concat(parts.map((part) => of(part)[layer])), room), spread))
+      const tensor = tf.tidy(() =>
+        tf.keep(tf.gather(tf.pad(tf.concat(parts.map((part) => of(part)[layer])), room), spread)),
+      )
       tf.dispose(parts.map((part) => of(part)[layer]))
-      return tf.keep(tensor)
+      // One layer's passing tensors make room for the next one's.
+      source.onPhaseEnd()
+      return tensor
     })
   const none: [number, number] = [0, 0]
   const cache = {
