@@ -4,7 +4,7 @@
 import type { BrowserContext } from 'playwright-core'
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest'
 import { browser, openPage } from './harness.ts'
-import { ended, eventsOf, newestRun, play, playButton, type Stored, until } from './playing.ts'
+import { ended, eventsOf, newestRun, play, playButton, type Stored, untilStep } from './playing.ts'
 
 const QUICK = 'recipe=rl/reverse-text-nano&scheduler.warmup_steps=1&eval.interval=null'
 const link = (rest: string) => new URL(`index.html#${QUICK}&${rest}`, inject('devServer')).href
@@ -36,12 +36,12 @@ function expectSame(run: Stored, whole: Stored): void {
 
 describe('a run whose tab crashes in the middle of a step', () => {
   it('is offered by the next tab and goes on with the tokens of an unbroken run', async () => {
-    const url = link('browser.backend=wasm&max_steps=5&batch_size=32')
+    const url = link('browser.backend=wasm&max_steps=6&batch_size=32')
     const whole = await unbroken(url)
 
     const doomed = await open(url)
     await play(doomed)
-    await until(doomed, 'step 2 / 5')
+    await untilStep(doomed, 2)
     await Promise.all([doomed.waitForEvent('crash'), crash(doomed)])
     await doomed.close()
 
@@ -56,7 +56,7 @@ describe('a run whose tab crashes in the middle of a step', () => {
     expect(run.summary.attempt).toBe(2)
     const [, { description }] = eventsOf(run, 'started')
     expect(description.step).toBeGreaterThanOrEqual(1)
-    expect(description.step).toBeLessThan(5)
+    expect(description.step).toBeLessThan(6)
     expectSame(run, whole)
   })
 })
@@ -68,7 +68,7 @@ describe('a run on WebGPU whose device is lost in the middle of a step', () => {
 
     const page = await open(url)
     await play(page)
-    await until(page, 'step 1 / 3')
+    await untilStep(page, 1)
     await (await (await browser()).newBrowserCDPSession()).send('Browser.crashGpuProcess')
     const alert = page.getByRole('alert').filter({ hasText: 'The run stopped.' })
     await alert.waitFor()
@@ -77,7 +77,7 @@ describe('a run on WebGPU whose device is lost in the middle of a step', () => {
     expect((await ended(page, 'failed')).summary.reason).toMatch(/The GPU device was lost/)
 
     await alert.getByRole('button', { name: 'Resume' }).click()
-    await until(page, 'step 3 / 3')
+    await untilStep(page, 3)
     expectSame(await ended(page), whole)
   })
 })
@@ -87,7 +87,7 @@ describe('a second tab', () => {
     const url = link('browser.backend=wasm&max_steps=400&batch_size=16')
     const doomed = await open(url)
     await play(doomed)
-    await until(doomed, 'step 2 / 400')
+    await untilStep(doomed, 2)
     await doomed.close()
 
     // Both saw the run interrupted, and one was quicker.

@@ -24,14 +24,14 @@ export async function play(page: Page): Promise<void> {
   await playButton(page).click({ timeout: 20_000 })
 }
 
-/** Waits until the bar says so. */
-export async function until(page: Page, step: string, timeout = 100_000): Promise<void> {
-  await page
-    .getByText(step, { exact: true })
-    .waitFor({ timeout })
-    .catch(async () => {
-      throw new Error(await lament(page, `The bar did not say ${step} within ${timeout} ms`))
-    })
+/** Waits until the bar tells of so many steps done, or more. */
+export async function untilStep(page: Page, step: number, timeout = 100_000): Promise<void> {
+  const done = page.getByRole('progressbar', { name: 'Steps done' })
+  const deadline = performance.now() + timeout
+  while (Number(await done.getAttribute('aria-valuenow')) < step) {
+    if (performance.now() > deadline) throw new Error(await lament(page, `Step ${step} was not done in ${timeout} ms`))
+    await page.waitForTimeout(20)
+  }
 }
 
 /** Waits until the newest run of this browser has ended in this state, and reads it. */
