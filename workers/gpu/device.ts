@@ -115,7 +115,7 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
   tf.env().set('WEBGPU_CPU_FORWARD', false)
   tf.env().set('WEBGPU_MATMUL_PROGRAM_TYPE', 3)
   // Buffers freed within an open batch come back only when it is submitted.
-  tf.env().set('WEBGPU_DEFERRED_SUBMIT_BATCH_SIZE', 64)
+  tf.env().set('WEBGPU_DEFERRED_SUBMIT_BATCH_SIZE', 32)
   if (!(await tf.setBackend('webgpu'))) throw new Error('tfjs could not start on the device.')
   await tf.ready()
   const lost = gpu.lost.then(

@@ -6,7 +6,7 @@
 import { type Tensor, type Tensor2D, tf } from '../../gpu/tfjs.ts'
 import type { Card, Projection } from '../card.ts'
 import { projectionPath } from '../card.ts'
-import { frozenProduct, frozenRmsNorm, oneHotRows, rmsNorm, rotate, swiglu } from './operations.ts'
+import { frozenProduct, frozenRmsNorm, maskedSoftmax, oneHotRows, plus, rmsNorm, rotate, swiglu } from './operations.ts'
 import type { Parameters } from './parameters.ts'
 
 const HIDDEN = -1e9
@@ -58,7 +58,7 @@ function product(p: Parameters, layer: number, projection: Projection, x: Tensor
   const adapter = p.adapter(layer, projection)
   if (!adapter) return y
   const down = tf.mul(tf.matMul(x, adapter.a), adapter.scale) as Tensor2D // [N, r]
-  return tf.add(y, tf.matMul(down, adapter.b)) as Tensor2D
+  return plus(y, tf.matMul(down, adapter.b))
 }
 
 function norm(p: Parameters, name: string, x: Tensor2D): Tensor2D {
@@ -75,7 +75,7 @@ function headNorm(p: Parameters, layer: number, which: 'q_norm' | 'k_norm', x: T
 
 function feedForward(p: Parameters, layer: number, x: Tensor2D): Tensor2D {
   const y = norm(p, `model.layers.${layer}.post_attention_layernorm.weight`, x)
-  return tf.add(
+  return plus(
     x,
     product(p, layer, 'down_proj', swiglu(product(p, layer, 'gate_proj', y), product(p, layer, 'up_proj', y))),
   )
@@ -118,10 +118,10 @@ export function wholeForward(
     const values = tf.transpose(tf.reshape(product(p, layer, 'v_proj', y), [B, T, K, d]), [0, 2, 1, 3]) // [B, K, T, d]
     onLayer?.(keys, values)
     const scores = tf.reshape(tf.matMul(queries, tf.reshape(keys, [B * K, d, T])), [B * H, T, T])
-    const weights = tf.reshape(tf.softmax(tf.add(scores, mask)), [B * K, G * T, T])
+    const weights = tf.reshape(maskedSoftmax(scores, mask), [B * K, G * T, T])
     const mixed = tf.reshape(tf.matMul(weights, tf.reshape(values, [B * K, T, d])), [B, H, T, d])
     const attended = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [B * T, H * d]) as Tensor2D
-    x = tf.add(x, product(p, layer, 'o_proj', attended))
+    x = plus(x, product(p, layer, 'o_proj', attended))
     x = feedForward(p, layer, x)
   }
   return norm(p, 'model.norm.weight', x)
@@ -153,9 +153,9 @@ export function decodeForward(p: Parameters, input: DecodeInput, cache: Cache): 
     replace(cache.keys, layer, tf.add(cache.keys[layer], tf.mul(input.write, tf.reshape(k, [B, K, d, 1]))))
     replace(cache.values, layer, tf.add(cache.values[layer], tf.mul(writeValues, tf.reshape(v, [B, K, 1, d]))))
     const scores = tf.matMul(tf.reshape(q, [B, K, H / K, d]), cache.keys[layer]) // [B, K, G, S]
-    const weights = tf.softmax(tf.add(scores, input.mask))
+    const weights = maskedSoftmax(scores, input.mask)
     const attended = tf.reshape(tf.matMul(weights, cache.values[layer]), [B, H * d]) as Tensor2D
-    x = tf.add(x, product(p, layer, 'o_proj', attended))
+    x = plus(x, product(p, layer, 'o_proj', attended))
     x = feedForward(p, layer, x)
   }
   return logits(p, norm(p, 'model.norm.weight', x))

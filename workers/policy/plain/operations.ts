@@ -41,6 +41,31 @@ export function oneHotRows(ids: Int32Array, V: number): Tensor2D {
   return tf.cast(tf.oneHot(tf.tensor1d(ids, 'int32'), V), 'float32') as Tensor2D
 }
 
+/** a + b of one shape. tfjs's own addition keeps both summands for its gradient, which needs neither. */
+export function plus<T extends Tensor>(a: T, b: T): T {
+  const op = tf.customGrad((x, y) => ({
+    value: tf.add(x as Tensor, y as Tensor),
+    gradFunc: (dy: Tensor) => [dy, dy],
+  }))
+  return op(a, b) as T
+}
+
+/** p = softmax(scores + mask) over the last axis; ds = p·(dp − Σ p·dp). Keeps p alone. */
+export function maskedSoftmax(scores: Tensor, mask: Tensor): Tensor {
+  const op = tf.customGrad((input, save) => {
+    const p = tf.softmax(tf.add(input as Tensor, mask))
+    ;(save as (tensors: Tensor[]) => void)([p])
+    return {
+      value: p,
+      gradFunc: (dy: Tensor, saved: Tensor[]) => {
+        const weighted = tf.mul(dy, saved[0])
+        return tf.sub(weighted, tf.mul(tf.sum(weighted, -1, true), saved[0]))
+      },
+    }
+  })
+  return op(scores)
+}
+
 /** silu(gate) · up, Shazeer 2020. */
 export function swiglu(gate: Tensor2D, up: Tensor2D): Tensor2D {
   return tf.mul(tf.mul(gate, tf.sigmoid(gate)), up)
@@ -61,7 +86,7 @@ export function halfTurn(d: number): Tensor2D {
 export function rotate(x: Tensor, cos: Tensor, sin: Tensor, turn: Tensor2D): Tensor {
   const d = turn.shape[0]
   const turned = tf.reshape(tf.matMul(tf.reshape(x, [-1, d]), turn), x.shape)
-  return tf.add(tf.mul(x, cos), tf.mul(turned, sin))
+  return plus(tf.mul(x, cos), tf.mul(turned, sin))
 }
 
 // A type, not an interface: tfjs's containers want an index signature.
