@@ -188,6 +188,7 @@ async function prefill(
   S: number,
   turn: Tensor2D,
 ): Promise<Prefilled> {
+  source.onPhaseEnd()
   const prompts: number[][] = []
   const index = new Map<string, number>()
   const rowOf = sequences.map(({ ids }) => {
