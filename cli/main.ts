@@ -5,6 +5,7 @@ import { Command, CommanderError } from 'commander'
 import { type Context, Refusal, type Verb } from './verb.ts'
 
 const VERBS: Record<string, { summary: string; load: () => Promise<Verb> }> = {
+  compile: { summary: 'write a config for prime-rl or Hosted Training', load: () => import('./compile.ts') },
   pretrain: { summary: 'train a bundled checkpoint from nothing', load: () => import('./pretrain.ts') },
   serve: { summary: 'serve the page and the server on one port of this machine', load: () => import('./serve.ts') },
   train: { summary: 'train a policy here, into a run folder', load: () => import('./train.ts') },

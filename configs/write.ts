@@ -34,8 +34,13 @@ const ALWAYS = ['model', 'seed', 'max_steps', 'batch_size', 'rollouts_per_exampl
 export function toToml(config: RunConfig, options: { all?: boolean; comment?: string } = {}): string {
   const first = Object.fromEntries(ALWAYS.map((key) => [key, config[key]]))
   const table = options.all ? config : { ...first, ...beyondDefaults(config as Table) }
-  const comment = options.comment ? options.comment.split('\n').map((line) => `# ${line}`.trimEnd()) : []
-  return `${[...comment, stringify(withoutNull(table) as Table).trimStart()].join('\n').trimEnd()}\n`
+  return tableToToml(table, options.comment)
+}
+
+/** Any table as TOML, under a comment. null is written as the text "None". */
+export function tableToToml(table: Table, comment?: string): string {
+  const lines = comment ? comment.split('\n').map((line) => `# ${line}`.trimEnd()) : []
+  return `${[...lines, stringify(withoutNull(table) as Table).trimStart()].join('\n').trimEnd()}\n`
 }
 
 // TOML has no null: the text "None" stands for it, as in prime-rl. Keys that are undefined are left out.

@@ -13,6 +13,8 @@ export interface PythonCounterpart {
   version: string
   /** Our knobs and data beside theirs: what is asked differently there; one sentence each. */
   differences: string[]
+  /** Knobs of ours that go along as arguments of the same name and meaning; none unless told. */
+  knobs?: string[]
 }
 
 /** Rows from which a bundled model takes its habits before any reinforcement. */

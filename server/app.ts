@@ -5,13 +5,16 @@ import { serveStatic } from '@hono/node-server/serve-static'
 import { Hono } from 'hono'
 import { isolation } from './access/isolation.ts'
 import { loopbackOnly } from './access/loopback.ts'
+import { compileRoute } from './compile/route.ts'
 
 export interface AppOptions {
   /** The built page: dist/web. */
   webRoot: string
 }
 
-const api = new Hono().get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
+const api = new Hono()
+  .get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
+  .route('/compile', compileRoute)
 
 export function createApp({ webRoot }: AppOptions) {
   const app = new Hono()

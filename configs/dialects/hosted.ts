@@ -1,6 +1,6 @@
 // Hosted Training (the flat dialect as `prime train` reads it today) -> ours.
 
-import { isTable, type Table } from '../path.ts'
+import { formatPath, isTable, type Table } from '../path.ts'
 import type { Convert, Dialect, Outcome } from './dialect.ts'
 
 const SAMPLING = [
@@ -25,6 +25,19 @@ export const extraBody: Convert = (value) => {
   }
   if (Object.keys(rest).length > 0) set['sampling.extra_body'] = rest
   return { set }
+}
+
+/** The same for evaluation, which has fewer names of its own. */
+const evaluationBody: Convert = (value) => {
+  if (!isTable(value)) return { set: { 'remote.prime_rl.orchestrator.eval.sampling.extra_body': value } }
+  const outcome: Outcome = { set: {} }
+  for (const [key, entry] of Object.entries(value)) {
+    const home = ['top_p', 'top_k', 'min_p'].includes(key)
+      ? 'eval'
+      : 'remote.prime_rl.orchestrator.eval.sampling.extra_body'
+    outcome.set = { ...outcome.set, [formatPath([...home.split('.'), key])]: entry }
+  }
+  return outcome
 }
 
 /** `{ id, …knobs }` of a task set is an environment and its arguments. */
@@ -94,6 +107,7 @@ export const HOSTED: Dialect = {
   },
   tables: {
     'sampling.extra_body': extraBody,
+    'eval.sampling.extra_body': evaluationBody,
     'env[].taskset': taskset,
     pre_batch_filters: preBatchFilters,
     post_batch_filters: postBatchFilters,

@@ -30,11 +30,23 @@ const lengthPenalty: Convert = (value) => {
   if (!isTable(value)) return { set: { 'advantage.length_penalty': value } }
   const penalty: Table = {}
   for (const [key, weight] of Object.entries(value)) {
-    const name = key.replace(/_?weight_?/, '').replace(/_?tokens_?/, '')
+    const name = key.replace(/^num_|_?weight_?|_?tokens_?/g, '')
     if (name !== 'type') penalty[LENGTH_WEIGHTS[name as keyof typeof LENGTH_WEIGHTS] ?? key] = weight
   }
   return { set: { 'advantage.length_penalty': penalty } }
 }
+
+// "None" is learning from the bare reward; anything else is a table, and read key by key.
+const bareReward: Convert = (value) =>
+  value === 'None' || value === null ? { set: { 'advantage.type': 'none' } } : { set: { advantage: value } }
+
+const temperatureSchedule: Convert = (value) => {
+  if (!isTable(value)) return { set: { 'sampling.temp_scheduler': value } }
+  const schedule = Object.entries(value).map(([key, entry]) => [key.replace(/^(start|end)_temperature$/, '$1'), entry])
+  return { set: { 'sampling.temp_scheduler': Object.fromEntries(schedule) } }
+}
+
+const harness: Convert = (value, to) => ({ set: { [to('env[].harness')]: value } })
 
 const curriculum: Convert = (value, to) => {
   const outcome: Outcome = { set: { [to('env[].remote.curriculum')]: value } }
@@ -136,6 +148,7 @@ export const PRIME_RL: Dialect = {
     'optimizer.type': optimizerType,
     'algo.type': algorithm,
     'advantage.type': algorithm,
+    advantage: bareReward,
     'loss.type': lossType,
     'buffer.env_ratios': ratios,
     'eval.eval_base_model': evalBase,
@@ -148,9 +161,11 @@ export const PRIME_RL: Dialect = {
   tables: {
     'algo.length_penalty': lengthPenalty,
     'sampling.extra_body': extraBody,
+    'sampling.temp_scheduler': temperatureSchedule,
     'env[].env.taskset': taskset,
     'eval.env[].env.taskset': evalTaskset,
     'eval.env[].taskset': evalTaskset,
+    'env[].env.agent.harness': harness,
     'env[].curriculum': curriculum,
   },
   empty: {

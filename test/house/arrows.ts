@@ -89,6 +89,8 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
   // The verbs that are about a server.
   { from: /^cli\/(serve|submit|runs)\.ts$/, to: /^server\// },
+  // Compiling asks nothing of a server: it is a function of the file.
+  { from: /^cli\/compile\.ts$/, to: /^server\/compile\// },
   // What a metric means and what a run suffers from: plain functions of events, the same in a chart, a test and a log.
   { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
   // The algorithm's own text is shown beside the run.
