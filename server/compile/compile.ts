@@ -200,7 +200,7 @@ class Compiling {
   private refuse(path: Path, why: string, between = ' '): void {
     const knob = this.origin(path)
     const name = formatPath(path)
-    const said = knob === name ? name : `${knob} (${name} there)`
+    const said = knob === '' || knob.endsWith(name) ? name : `${knob} (${name} there)`
     this.findings.push({ act: 'refuse', sentence: `${said}${between}${why}`, knob, to: name, lost: [knob] })
   }
 

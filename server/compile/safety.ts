@@ -23,7 +23,7 @@ const INSIDE = /^(?!.*(^|\/)\.\.(\/|$))[A-Za-z0-9_.][A-Za-z0-9_./@+-]*$/
 const ID = /^(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.-]*(\/[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@[A-Za-z0-9_.+-]+)?$/
 const MODULE = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?$/
 const URL_FORM = /^https?:\/\/[A-Za-z0-9.[\]:_-]+(\/[A-Za-z0-9_./~-]*)?$/
-const VALUE = /^[A-Za-z0-9_./:@,=+ -]*$/
+const VALUE = /^(?!-)(?!.*(^|\/)\.\.(\/|$))[A-Za-z0-9_./:@,=+-]*$/
 
 const FORMS: Form[] = [
   {
@@ -51,6 +51,7 @@ const FORMS: Form[] = [
     what: 'becomes a package',
   },
   { where: /(^|\.)(source|env)\[\]\.name$/, form: ID, what: 'becomes a folder of samples' },
+  { where: /(^|\.)(renderer|lora|data)\.name$/, form: FOLDER, what: 'becomes a folder or an id' },
   { where: /(^|\.)import_path$/, form: MODULE, what: 'becomes an import' },
   { where: /(^|\.)(base_url|admin_base_url|url|address)(\[\])?$/, form: URL_FORM, what: 'becomes an address' },
   { where: /(^|\.)env_vars\./, form: VALUE, what: 'becomes a variable of a job script' },
