@@ -5,7 +5,19 @@ import type { Table } from '../../configs/path.ts'
 import type { RunConfig } from '../../configs/schema.ts'
 import { DEVICE, ONLY_HERE, onlyRl, SUPERVISED } from './shares.ts'
 import { defined, evaluationRow, sourceRows } from './sources.ts'
-import { lost, made, type Outcome, offOrRefused, parts, type Row, same, type Target, when } from './target.ts'
+import {
+  isDefault,
+  lost,
+  made,
+  type Outcome,
+  offOrRefused,
+  parts,
+  type Row,
+  same,
+  shown,
+  type Target,
+  when,
+} from './target.ts'
 import { algorithmIsTheirs, kept, learning, modelRow, saving, tokenExport, wandbRows } from './trainer.ts'
 
 const SAMPLING = 'orchestrator.train.sampling'
@@ -18,7 +30,13 @@ const rows: Row[] = [
   modelRow(),
   lost('seed', 'note', 'prime-rl has no seed of a whole run, so full-size runs are not repeated token by token'),
   same('max_steps', 'max_steps'),
-  same('batch_size', 'orchestrator.batch_size'),
+  made('batch_size', 'orchestrator.batch_size', 'another name, unless a file counts tokens', (config) => {
+    const tokens = kept(config, 'orchestrator.token_batch_size')
+    if (tokens === undefined || !isDefault(config, 'batch_size'))
+      return [{ set: { 'orchestrator.batch_size': config.batch_size } }]
+    const why = `A step is counted in tokens there, orchestrator.token_batch_size = ${shown(tokens)}, so batch_size is left out.`
+    return [{ act: 'note', why, at: 'remote.prime_rl.orchestrator.token_batch_size', also: ['batch_size'] }]
+  }),
   same('rollouts_per_example', 'orchestrator.group_size'),
   same('max_off_policy_steps', 'orchestrator.max_off_policy_steps', { there: 8 }),
   made(

@@ -38,8 +38,9 @@ function entryOf(entry: Entry, path: string, era: Era): { table: Table; outcomes
   return { table: merge({ ...named, env }, entry.remote) as Table, outcomes }
 }
 
-/** The curriculum of the run, said for one source. */
+/** The curriculum of the run, said for one source; nothing where sources have curricula of their own. */
 function curriculumOf(config: RunConfig): Table {
+  if (config.env.some(({ remote }) => remote.curriculum !== undefined)) return {}
   const { sampler, advantage_range: range } = config.curriculum
   const gate = range ?? (config.buffer.online_difficulty_filtering ? { reject_min: 0, reject_max: 0 } : null)
   const curriculum: Table = {
@@ -47,6 +48,16 @@ function curriculumOf(config: RunConfig): Table {
     ...(gate ? { gates: { informative: { type: 'advantage_range', ...gate } } } : {}),
   }
   return isEmpty(curriculum) ? {} : { curriculum }
+}
+
+function ownCurricula({ env }: RunConfig): Outcome[] {
+  const i = env.findIndex(({ remote }) => remote.curriculum !== undefined)
+  if (i < 0) return []
+  const why =
+    'A curriculum that a source says for itself goes along as it is, and that of the run is not repeated for the others.'
+  return [
+    { act: 'note', why, at: `env[${i}].remote.curriculum`, also: ['curriculum', 'buffer.online_difficulty_filtering'] },
+  ]
 }
 
 export function sourceRows(list: string, era: Era): Row[] {
@@ -75,6 +86,7 @@ export function sourceRows(list: string, era: Era): Row[] {
           },
         },
         ...entries.flatMap(({ outcomes }) => outcomes),
+        ...ownCurricula(config),
       ]
     }),
     ...parts('env', ...['id', 'name', 'args', 'ratio', 'harness', 'remote'].map((key) => `env[].${key}`)),
