@@ -47,6 +47,9 @@ export const taskset: Convert = (value, to) => {
   return { set: { [to('env[].id')]: id, ...(Object.keys(args).length > 0 ? { [to('env[].args')]: args } : {}) } }
 }
 
+// The training environments have a key of their own for it; those of evaluation keep it for a full-size run.
+const evaluationHarness: Convert = (value, to) => ({ set: { [to('eval.env[].remote.env.agent.harness')]: value } })
+
 const all =
   (path: string): Convert =>
   (value) => ({ set: { [path]: value === -1 ? null : value } })
@@ -109,6 +112,7 @@ export const HOSTED: Dialect = {
     'sampling.extra_body': extraBody,
     'eval.sampling.extra_body': evaluationBody,
     'env[].taskset': taskset,
+    'eval.env[].harness': evaluationHarness,
     pre_batch_filters: preBatchFilters,
     post_batch_filters: postBatchFilters,
   },

@@ -1,7 +1,7 @@
 // Hosted Training's `prime train` config, client of 2026-08, knob by knob. Rank, optimizer, schedule and loss belong to the
 // platform there.
 
-import type { Table } from '../../configs/path.ts'
+import { getAt, isTable, type Table } from '../../configs/path.ts'
 import { counterpartOf } from './environments.ts'
 import { DEVICE, ONLY_HERE, onlyRl, SUPERVISED } from './shares.ts'
 import { bodyOf, idleEvaluation } from './sources.ts'
@@ -283,7 +283,10 @@ const rows: Row[] = [
     const outcomes: Outcome[] = []
     const listed = e.env.length > 0 ? e.env : config.env
     const entries = listed.map((env, i) => {
-      const there = entryOf(env, e.env.length > 0 ? `eval.env[${i}]` : `env[${i}]`)
+      const there = entryOf(
+        e.env.length > 0 ? env : { ...env, remote: {} },
+        e.env.length > 0 ? `eval.env[${i}]` : `env[${i}]`,
+      )
       if (e.env.length > 0) outcomes.push(...there.outcomes)
       const own: Table = {}
       if ('num_examples' in env && env.num_examples !== null) own.num_examples = env.num_examples
@@ -411,15 +414,19 @@ function spoken(filter: Record<string, unknown>): Table {
 }
 
 function entryOf(
-  env: { id: string; name?: string; args: Table; harness?: Table },
+  env: { id: string; name?: string; args: Table; harness?: Table; remote: Table },
   path: string,
 ): { table: Table; outcomes: Outcome[] } {
   const { id, args, outcomes } = counterpartOf(env, path)
   const named = env.name === undefined ? {} : { name: env.name }
-  const harness = env.harness ?? {}
+  const inner = getAt(env.remote, ['env', 'agent', 'harness'])
+  const harness = env.harness && Object.keys(env.harness).length > 0 ? env.harness : isTable(inner) ? inner : null
+  // What else was said for this environment alone is kept, and refused below where the client has no such key.
+  const { env: _, ...rest } = env.remote
+  const kept = inner === undefined ? env.remote : rest
   // A harness belongs to the newer form, in which the id stands in a taskset.
-  if (Object.keys(harness).length > 0) return { table: { ...named, taskset: { ...args, id }, harness }, outcomes }
-  return { table: { id, ...named, ...(Object.keys(args).length > 0 ? { args } : {}) }, outcomes }
+  if (harness) return { table: { ...named, taskset: { ...args, id }, harness, ...kept }, outcomes }
+  return { table: { id, ...named, ...(Object.keys(args).length > 0 ? { args } : {}), ...kept }, outcomes }
 }
 
 export const HOSTED: Target = {

@@ -55,11 +55,76 @@ function unnamed(config: RunConfig, target: TargetId): string[] {
     .filter((path) => !isNamed(path, lost))
 }
 
+const unit = fc.double({ min: 0, max: 1, noNaN: true }).map((value) => value + 0)
+const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined })
+const named = fc.record({
+  id: fc.constantFrom('owner/one', 'owner/two@0.3.1', 'plain'),
+  name: fc.constantFrom('a', 'b-c'),
+})
+
+/** Knobs that checks tie to one another, which anyConfig leaves alone; max_steps is 50 there. */
+const tied = fc.record({
+  max_async_level: optional(fc.integer({ min: 0, max: 3 })),
+  oversampling_factor: optional(fc.constantFrom(1, 1.5, 2)),
+  scheduler: optional(
+    fc.record({
+      type: fc.constantFrom('constant', 'linear', 'cosine'),
+      warmup_steps: fc.integer({ min: 0, max: 20 }),
+      decay_steps: fc.integer({ min: 0, max: 20 }),
+    }),
+  ),
+  advantage: optional(fc.record({ length_penalty: fc.option(fc.record({ output: unit, input: unit, turns: unit })) })),
+  buffer: optional(
+    fc.record({ online_difficulty_filtering: fc.boolean(), easy_threshold: fc.constantFrom(null, 0.9) }),
+  ),
+  curriculum: optional(
+    fc.record({
+      sampler: fc.constantFrom('standard', 'difficulty_pool'),
+      advantage_range: fc.constantFrom(null, { reject_min: 0, reject_max: 0 }, { reject_min: -0.1, reject_max: 0.1 }),
+    }),
+  ),
+  sampling: optional(
+    fc.record({
+      temp_scheduler: fc.constantFrom(
+        null,
+        { start: 1, end: 0.5 },
+        { type: 'cosine', start: 1.5, end: 1, total_steps: 20 },
+      ),
+      enable_thinking: fc.constantFrom(null, true, false),
+      extra_body: fc.constantFrom({}, { detail: { level: 2 } }),
+    }),
+  ),
+  lora: optional(fc.record({ enabled: fc.boolean(), use_rslora: fc.boolean(), r: fc.constantFrom(4, 16) })),
+  eval: optional(
+    fc.record({
+      interval: fc.constantFrom(null, 10),
+      env: fc.array(named, { maxLength: 1 }),
+      min_p: fc.constantFrom(null, 0.1),
+    }),
+  ),
+  env: fc.array(fc.record({ id: named.map(({ id }) => id), harness: fc.constantFrom({}, { id: 'bash' }) }), {
+    minLength: 1,
+    maxLength: 1,
+  }),
+  wandb: optional(fc.record({ tags: fc.constantFrom(['x'], []), offline: fc.boolean() })),
+})
+
 describe.each(['prime-rl', 'prime-rl-2026-01', 'hosted'] as const)('through %s and back', (target) => {
   test('any config is the same but for the named losses', () => {
     fc.assert(
       fc.property(anyConfig, (config) => {
         expect(unnamed(config, target)).toEqual([])
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  test('and so is one whose tied knobs are drawn together', () => {
+    fc.assert(
+      fc.property(tied, (knobs) => {
+        const loaded = load({ model: base.model, max_steps: 50, ...JSON.parse(JSON.stringify(knobs)) })
+        if (loaded.problems) throw new Error(loaded.problems.map(({ sentence }) => sentence).join(' '))
+        expect(unnamed(loaded.config, target)).toEqual([])
       }),
       { numRuns: 400 },
     )
