@@ -12,6 +12,8 @@ export interface Card {
   ffnWidth: number
   normEpsilon: number
   ropeTheta: number
+  /** Llama 3's stretched positions; null where positions are rotated as they are. */
+  ropeScaling: RopeScaling | null
   /** Query and key are RMS-normed per head before the rotation (Qwen3). */
   queryKeyNorm: boolean
   /** The q, k and v projections have biases (Qwen2). */
@@ -20,6 +22,16 @@ export interface Card {
   tiedHead: boolean
   maxLength: number
   stopTokens: number[]
+}
+
+/** Slow rotations are slowed by `factor`, fast ones left alone, those between blended (Llama 3.1). */
+export interface RopeScaling {
+  factor: number
+  /** A rotation that turns fewer times than this over `originalLength` tokens is slow. */
+  lowFrequencyFactor: number
+  /** A rotation that turns more often than this is fast. */
+  highFrequencyFactor: number
+  originalLength: number
 }
 
 /** @throws a sentence naming the field, what was expected and what came */
@@ -37,19 +49,9 @@ export function readCard(config: Record<string, unknown>, generation: Record<str
     }
     return value
   }
-  const rope = (config.rope_parameters ?? {}) as { rope_theta?: number; rope_type?: string }
-  const scaling = (config.rope_scaling ?? null) as { rope_type?: string; type?: string } | null
-  const scalingType = scaling?.rope_type ?? scaling?.type ?? rope.rope_type ?? 'default'
-  if (scalingType !== 'default') {
-    throw new Error(
-      `Read config.json: rope scaling "${scalingType}" is not supported; use a checkpoint with default rotary positions.`,
-    )
-  }
-  if (config.hidden_act !== undefined && config.hidden_act !== 'silu') {
-    throw new Error(`Read config.json: hidden_act is ${JSON.stringify(config.hidden_act)}; expected "silu".`)
-  }
-  if (config.use_sliding_window === true)
-    throw new Error('Read config.json: sliding-window attention is not supported.')
+  // transformers 5 writes rope_parameters; checkpoints from before have rope_theta and rope_scaling.
+  const rope = (config.rope_parameters ?? {}) as Record<string, unknown>
+  refuseUnknownParts(config, architecture)
   const heads = number('num_attention_heads')
   const kvHeads = number('num_key_value_heads', heads)
   if (heads % kvHeads !== 0) {
@@ -66,13 +68,70 @@ export function readCard(config: Record<string, unknown>, generation: Record<str
     headWidth: number('head_dim', width / heads),
     ffnWidth: number('intermediate_size'),
     normEpsilon: number('rms_norm_eps', 1e-6),
-    ropeTheta: number('rope_theta', rope.rope_theta ?? 10000),
+    ropeTheta: number('rope_theta', typeof rope.rope_theta === 'number' ? rope.rope_theta : 10000),
+    ropeScaling: readScaling({ ...rope, ...((config.rope_scaling ?? {}) as Record<string, unknown>) }),
     queryKeyNorm: architecture === 'qwen3',
-    queryKeyValueBias: architecture === 'qwen2' || config.attention_bias === true,
+    queryKeyValueBias: architecture === 'qwen2',
     tiedHead: config.tie_word_embeddings === true,
     maxLength: number('max_position_embeddings', 2048),
     stopTokens: stopTokens(generation.eos_token_id ?? config.eos_token_id),
   }
+}
+
+// What would change the computation without changing a shape must not be passed over.
+function refuseUnknownParts(config: Record<string, unknown>, architecture: string): void {
+  const refuse = (field: string, why: string): never => {
+    throw new Error(`Read config.json: ${field} is ${JSON.stringify(config[field])}; ${why}.`)
+  }
+  if (config.hidden_act !== undefined && config.hidden_act !== 'silu') refuse('hidden_act', 'expected "silu"')
+  if (config.quantization_config) refuse('quantization_config', 'use the checkpoint that is stored in F32, F16 or BF16')
+  if (config.mlp_bias === true) refuse('mlp_bias', 'biases in the feed-forward layers are not supported')
+  if (config.attention_bias === true && architecture !== 'qwen2')
+    refuse('attention_bias', 'a bias after attention is not supported')
+  const sliding = Array.isArray(config.layer_types) && config.layer_types.some((type) => type !== 'full_attention')
+  if (sliding) refuse('layer_types', 'only full attention is supported')
+  if (config.use_sliding_window === true) refuse('use_sliding_window', 'sliding-window attention is not supported')
+}
+
+function readScaling(rope: Record<string, unknown>): RopeScaling | null {
+  const type = rope.rope_type ?? rope.type ?? 'default'
+  if (type === 'default') return null
+  if (type !== 'llama3') {
+    throw new Error(
+      `Read config.json: rope scaling ${JSON.stringify(type)} is not supported; this lab computes "default" and "llama3" rotary positions.`,
+    )
+  }
+  const number = (field: string): number => {
+    const value = rope[field]
+    if (typeof value === 'number' && value > 0) return value
+    throw new Error(
+      `Read config.json: rope scaling "llama3" needs a positive number at ${field}, got ${JSON.stringify(value)}.`,
+    )
+  }
+  const scaling = {
+    factor: number('factor'),
+    lowFrequencyFactor: number('low_freq_factor'),
+    highFrequencyFactor: number('high_freq_factor'),
+    originalLength: number('original_max_position_embeddings'),
+  }
+  if (scaling.lowFrequencyFactor >= scaling.highFrequencyFactor) {
+    throw new Error(
+      `Read config.json: rope scaling "llama3" needs low_freq_factor below high_freq_factor, got ${scaling.lowFrequencyFactor} and ${scaling.highFrequencyFactor}.`,
+    )
+  }
+  return scaling
+}
+
+/** Radians per position of each pair of a head's numbers, fastest first: [headWidth / 2]. */
+export function ropeFrequencies({ headWidth, ropeTheta, ropeScaling }: Card): Float64Array {
+  return Float64Array.from({ length: headWidth / 2 }, (_, i) => {
+    const frequency = 1 / ropeTheta ** ((2 * i) / headWidth)
+    if (!ropeScaling) return frequency
+    const { factor, lowFrequencyFactor: low, highFrequencyFactor: high, originalLength } = ropeScaling
+    const turns = (originalLength * frequency) / (2 * Math.PI)
+    const kept = Math.min(1, Math.max(0, (turns - low) / (high - low)))
+    return kept * frequency + ((1 - kept) * frequency) / factor
+  })
 }
 
 function stopTokens(eos: unknown): number[] {

@@ -4,7 +4,7 @@
 import { type Card, parameterCount, readCard, weightShapes } from './card.ts'
 import { type ChatTemplate, createChatTemplate } from './chatTemplate.ts'
 import { createTokenizer, type Tokenizer } from './tokenizer.ts'
-import { listTensors, type Read, readTensor } from './weights.ts'
+import { type Dtype, findTensor, listTensors, type Read, readRawRows, type TensorEntry, toFloat32 } from './weights.ts'
 
 export interface Model {
   name: string
@@ -17,7 +17,25 @@ export interface Model {
   hash: string
   /** One weight by its Hugging Face name, as f32. */
   weight(name: string): Promise<Float32Array>
+  /** [out, in] of a matrix, [length] of a vector. */
+  shapeOf(name: string): number[]
+  /** What the checkpoint stores it as. */
+  dtypeOf(name: string): Dtype
+  /** Rows [from, to) of a matrix, or elements [from, to) of a vector, as f32; no other byte is read. */
+  rows(name: string, from: number, to: number): Promise<Float32Array>
+  /** The same as the checkpoint stores them: little-endian, `dtypeOf(name)`. */
+  rawRows(name: string, from: number, to: number): Promise<Uint8Array>
 }
+
+export interface OpenOptions {
+  /** False opens an architecture without weights, to be trained from nothing. */
+  weights?: boolean
+  /** SHA-256 of a weight file, hexadecimal, where the source knows it: then no byte is read for the hash. */
+  digest?: (path: string) => Promise<string | null>
+}
+
+/** A weight file up to here is read once and kept in memory; a larger one is read in the parts that are asked for. */
+const KEPT_WHOLE_BYTES = 64 * 2 ** 20
 
 interface TokenizerConfig {
   chat_template?: string | { name: string; template: string }[]
@@ -25,12 +43,8 @@ interface TokenizerConfig {
   bos_token?: string | { content: string } | null
 }
 
-/**
- * @param options `weights: false` opens an architecture without weights, to be trained from nothing
- * @throws a sentence naming the file and what is wrong with it
- */
-export async function openModel(source: Read, name: string, options: { weights?: boolean } = {}): Promise<Model> {
-  const read = wholeWeights(source)
+/** @throws a sentence naming the file and what is wrong with it */
+export async function openModel(read: Read, name: string, options: OpenOptions = {}): Promise<Model> {
   const config = await readJson<Record<string, unknown>>(read, 'config.json')
   const generation = await readJson<Record<string, unknown>>(read, 'generation_config.json', {})
   const card = readCard(config, generation)
@@ -52,6 +66,18 @@ export async function openModel(source: Read, name: string, options: { weights?:
     const entry = entries.get(tensor)
     if (!entry) throw new Error(`Opened ${name}: the tensor ${tensor} of shape [${shape}] is missing from its weights.`)
   }
+  const shapeOf = (tensor: string): number[] => {
+    const shape = shapes.get(tensor)
+    if (!shape) throw new Error(`Read ${name}: its architecture has no tensor ${tensor}.`)
+    return shape
+  }
+  const find = (tensor: string) => findTensor(entries, tensor, shapeOf(tensor))
+  const sizes = fileSizes(entries)
+  const readWeights = smallFilesWhole(read, sizes)
+  const rows = async (tensor: string, from: number, to: number) => {
+    const entry = find(tensor)
+    return toFloat32(await readRawRows(readWeights, entry, from, to), entry.dtype)
+  }
   return {
     name,
     card,
@@ -65,22 +91,36 @@ export async function openModel(source: Read, name: string, options: { weights?:
     hash: await hashOf([
       JSON.stringify(config),
       JSON.stringify(tokenizerJson),
-      ...(await weightDigests(
-        read,
-        [...entries.values()].map((e) => e.path),
-      )),
+      ...(await weightDigests(readWeights, sizes, options.digest)),
     ]),
-    weight: (tensor) => readTensor(read, entries, tensor, shapes.get(tensor) ?? []),
+    shapeOf,
+    dtypeOf: (tensor) => find(tensor).dtype,
+    rows,
+    rawRows: async (tensor, from, to) => readRawRows(readWeights, find(tensor), from, to),
+    weight: async (tensor) => rows(tensor, 0, shapeOf(tensor)[0]),
   }
 }
 
-// Every byte of the weights is needed, for the hash at least: each file is read once, and its parts come from memory.
-function wholeWeights(source: Read): Read {
+/** Bytes of each weight file, by path: safetensors leave nothing after their last tensor. */
+function fileSizes(entries: Map<string, TensorEntry>): Map<string, number> {
+  const sizes = new Map<string, number>()
+  for (const { path, end } of entries.values()) sizes.set(path, Math.max(sizes.get(path) ?? 0, end))
+  return sizes
+}
+
+// All bytes of a small file are wanted, for the hash at least: one request for it instead of one for each tensor.
+function smallFilesWhole(source: Read, sizes: Map<string, number>): Read {
   const files = new Map<string, Promise<Uint8Array>>()
   return async (path, range) => {
-    if (!path.endsWith('.safetensors')) return source(path, range)
-    if (!files.has(path)) files.set(path, source(path))
-    const bytes = await files.get(path)!
+    if ((sizes.get(path) ?? 0) > KEPT_WHOLE_BYTES) return source(path, range)
+    let file = files.get(path)
+    if (!file) {
+      file = source(path)
+      files.set(path, file)
+      // A file that did not come is asked for again next time.
+      file.catch(() => files.delete(path))
+    }
+    const bytes = await file
     return range ? bytes.subarray(range.start, range.end) : bytes
   }
 }
@@ -124,11 +164,28 @@ function tokenText(token: string | { content: string } | null | undefined): stri
   return typeof token === 'string' ? token : (token?.content ?? undefined)
 }
 
-async function weightDigests(read: Read, paths: string[]): Promise<string[]> {
+async function weightDigests(
+  read: Read,
+  sizes: Map<string, number>,
+  known: (path: string) => Promise<string | null> = async () => null,
+): Promise<string[]> {
   const digests: string[] = []
-  for (const path of [...new Set(paths)].sort())
-    digests.push(hex(await crypto.subtle.digest('SHA-256', (await read(path)) as BufferSource)))
+  for (const path of [...sizes.keys()].sort()) digests.push((await known(path)) ?? (await digestOf(read, path, sizes)))
   return digests
+}
+
+/** SHA-256 of a small file; of a large one that of the SHA-256s of its parts, since crypto.subtle takes no stream. */
+async function digestOf(read: Read, path: string, sizes: Map<string, number>): Promise<string> {
+  const size = sizes.get(path) ?? 0
+  if (size <= KEPT_WHOLE_BYTES) return hex(await sha256(await read(path)))
+  const parts: string[] = []
+  for (let start = 0; start < size; start += KEPT_WHOLE_BYTES)
+    parts.push(hex(await sha256(await read(path, { start, end: Math.min(start + KEPT_WHOLE_BYTES, size) }))))
+  return hashOf(parts)
+}
+
+function sha256(bytes: Uint8Array): Promise<ArrayBuffer> {
+  return crypto.subtle.digest('SHA-256', bytes as BufferSource)
 }
 
 async function hashOf(parts: string[]): Promise<string> {

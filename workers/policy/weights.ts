@@ -13,7 +13,9 @@ export interface TensorEntry {
   end: number
 }
 
-const BYTES: Record<string, number> = { F32: 4, F16: 2, BF16: 2 }
+/** What weights may be stored as, and the bytes of one number. */
+export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const
+export type Dtype = keyof typeof DTYPE_BYTES
 
 /** The tensors of `model.safetensors`, or of the shards that `model.safetensors.index.json` names. */
 export async function listTensors(read: Read, files: { sharded: boolean }): Promise<Map<string, TensorEntry>> {
@@ -60,6 +62,25 @@ async function readHeader(read: Read, path: string): Promise<TensorEntry[]> {
 }
 
 /**
+ * Rows [from, to) of a matrix, or elements [from, to) of a vector, as the file stores them: little-endian, `entry.dtype`.
+ * @throws a sentence when the range is outside the tensor or the file is cut off
+ */
+export async function readRawRows(read: Read, entry: TensorEntry, from: number, to: number): Promise<Uint8Array> {
+  const rows = entry.shape[0] ?? 1
+  if (!(from >= 0 && from <= to && to <= rows)) {
+    throw new Error(`Read ${entry.path}: rows ${from} to ${to} of ${entry.name} were asked for; it has ${rows}.`)
+  }
+  const rowBytes = (entry.end - entry.start) / rows
+  const bytes = await read(entry.path, { start: entry.start + from * rowBytes, end: entry.start + to * rowBytes })
+  if (bytes.length !== (to - from) * rowBytes) {
+    throw new Error(
+      `Read ${entry.path}: the tensor ${entry.name} needs ${(to - from) * rowBytes} bytes, ${bytes.length} came: the file is cut off; download it again.`,
+    )
+  }
+  return bytes
+}
+
+/**
  * One tensor as f32, whatever it is stored as.
  * @throws a sentence when it is missing, has another shape, an unknown dtype, or is cut off
  */
@@ -69,6 +90,16 @@ export async function readTensor(
   name: string,
   shape: number[],
 ): Promise<Float32Array> {
+  const entry = findTensor(entries, name, shape)
+  return toFloat32(await readRawRows(read, entry, 0, shape[0] ?? 1), entry.dtype)
+}
+
+/** @throws a sentence when it is missing, has another shape, an unknown dtype, or a length that its shape does not have */
+export function findTensor(
+  entries: Map<string, TensorEntry>,
+  name: string,
+  shape: number[],
+): TensorEntry & { dtype: Dtype } {
   const entry = entries.get(name)
   if (!entry)
     throw new Error(`Read the model: the tensor ${name} is missing; its config.json asks for it with shape [${shape}].`)
@@ -77,29 +108,39 @@ export async function readTensor(
       `Read ${entry.path}: the tensor ${name} has shape [${entry.shape}], config.json asks for [${shape}].`,
     )
   }
-  const size = BYTES[entry.dtype]
-  if (!size)
+  if (!isDtype(entry.dtype))
     throw new Error(`Read ${entry.path}: the tensor ${name} is ${entry.dtype}; this lab reads F32, F16 and BF16.`)
-  const expected = shape.reduce((product, n) => product * n, 1) * size
-  const bytes = await read(entry.path, { start: entry.start, end: entry.end })
-  if (entry.end - entry.start !== expected || bytes.length !== expected) {
+  const expected = shape.reduce((product, n) => product * n, 1) * DTYPE_BYTES[entry.dtype]
+  if (entry.end - entry.start !== expected) {
     throw new Error(
-      `Read ${entry.path}: the tensor ${name} needs ${expected} bytes, ${bytes.length} came: the file is cut off; download it again.`,
+      `Read ${entry.path}: the tensor ${name} needs ${expected} bytes, its header gives it ${entry.end - entry.start}; download the file again.`,
     )
   }
-  return toFloat32(bytes, entry.dtype)
+  return entry as TensorEntry & { dtype: Dtype }
 }
 
-function toFloat32(bytes: Uint8Array, dtype: string): Float32Array {
+function isDtype(dtype: string): dtype is Dtype {
+  return dtype in DTYPE_BYTES
+}
+
+/** Little-endian bytes of `dtype` → f32. */
+export function toFloat32(bytes: Uint8Array, dtype: Dtype): Float32Array {
   const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice()
   if (dtype === 'F32') return new Float32Array(aligned.buffer, aligned.byteOffset, bytes.length / 4).slice()
   const words = new Uint16Array(aligned.buffer, aligned.byteOffset, bytes.length / 2)
   const result = new Float32Array(words.length)
-  const bits = new Uint32Array(result.buffer)
-  if (dtype === 'BF16') for (let i = 0; i < words.length; i++) bits[i] = words[i] << 16
-  else for (let i = 0; i < words.length; i++) result[i] = halfToFloat(words[i])
+  if (dtype === 'BF16') {
+    const bits = new Uint32Array(result.buffer)
+    for (let i = 0; i < words.length; i++) bits[i] = words[i] << 16
+  } else {
+    halves ??= Float32Array.from({ length: 0x10000 }, (_, word) => halfToFloat(word))
+    for (let i = 0; i < words.length; i++) result[i] = halves[words[i]]
+  }
   return result
 }
+
+/** The number of every half. */
+let halves: Float32Array | null = null
 
 /** IEEE 754 binary16 → number. */
 export function halfToFloat(word: number): number {
@@ -148,7 +189,7 @@ export function writeSafetensors(
   const header: Record<string, unknown> = { __metadata__: metadata }
   let offset = 0
   for (const { name, shape, data } of tensors) {
-    const end = offset + data.length * BYTES[dtype]
+    const end = offset + data.length * DTYPE_BYTES[dtype]
     header[name] = { dtype, shape, data_offsets: [offset, end] }
     offset = end
   }
@@ -166,7 +207,7 @@ export function writeSafetensors(
       const words = new Uint16Array(file.buffer, at, data.length)
       for (let i = 0; i < data.length; i++) words[i] = floatToHalf(data[i])
     }
-    at += data.length * BYTES[dtype]
+    at += data.length * DTYPE_BYTES[dtype]
   }
   return file
 }

@@ -5,7 +5,7 @@
 
 import { type Tensor, type Tensor2D, tf } from '../../gpu/tfjs.ts'
 import type { Card, Projection } from '../card.ts'
-import { projectionPath } from '../card.ts'
+import { projectionPath, ropeFrequencies } from '../card.ts'
 import { frozenProduct, frozenRmsNorm, maskedSoftmax, oneHotRows, plus, rmsNorm, rotate, swiglu } from './operations.ts'
 import type { Parameters } from './parameters.ts'
 
@@ -29,8 +29,8 @@ export function rotaryTable(card: Card, positions: ArrayLike<number>): { cos: Fl
   const half = d / 2
   const cos = new Float32Array(positions.length * d)
   const sin = new Float32Array(positions.length * d)
-  for (let i = 0; i < half; i++) {
-    const frequency = Math.fround(1 / card.ropeTheta ** ((2 * i) / d))
+  for (const [i, exact] of ropeFrequencies(card).entries()) {
+    const frequency = Math.fround(exact)
     for (let p = 0; p < positions.length; p++) {
       const angle = Math.fround(positions[p] * frequency)
       cos[p * d + i] = cos[p * d + i + half] = Math.cos(angle)
