@@ -7,16 +7,19 @@ import { dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parse } from 'smol-toml'
 import { z } from 'zod'
-import { openDemonstrations, openEnvironment } from '../environments/index.ts'
-import type { Message } from '../environments/messages.ts'
+import { runConfig } from '../configs/schema.ts'
+import { openDemonstrations } from '../environments/index.ts'
 import { BYTE_VOCABULARY, byteTokenizerConfig, byteTokenizerJson, qwen3Config } from '../models/byteLevel.ts'
+import { createEnvironmentPort } from '../workers/environments.ts'
+import { evaluate } from '../workers/evaluate.ts'
 import type { Device } from '../workers/gpu/device.ts'
+import { scriptOf } from '../workers/host/learner.ts'
 import { type Model, openModel } from '../workers/policy/load.ts'
 import { createPlainPolicy } from '../workers/policy/plain/index.ts'
 import type { Policy } from '../workers/policy/policy.ts'
 import { type Read, writeSafetensors } from '../workers/policy/weights.ts'
-import { noiseKey } from '../workers/random.ts'
 import { type SupervisedReport, sftStep, supervisedRow } from '../workers/sft.ts'
+import type { Run } from '../workers/step/run.ts'
 
 const recipeSchema = z.strictObject({
   name: z.string(),
@@ -91,6 +94,8 @@ export async function pretrain(options: PretrainOptions): Promise<void> {
     rowsPerPass: 64,
   })
 
+  const evaluation = await openEvaluation(recipe, model, policy)
+
   const checkpoint = join(folder, 'pretraining.bin')
   const curve = join(folder, 'training.jsonl')
   const before = existsSync(checkpoint) ? await restore(policy, checkpoint) : { step: 0, seconds: 0 }
@@ -119,7 +124,7 @@ export async function pretrain(options: PretrainOptions): Promise<void> {
     )
     const line: CurveLine = { step, ...rounded(report), seconds: Math.round(elapsed() * 10) / 10 }
     if (step % recipe.evaluation.interval === 0 || step === recipe.training.steps)
-      Object.assign(line, await evaluate(recipe, model, policy))
+      Object.assign(line, await heldOut(evaluation))
     lines.push(line)
     if (step % 10 === 0 || line.reward !== undefined) options.write(JSON.stringify({ ...line, ...policy.memory() }))
     const overTime = options.seconds !== undefined && (performance.now() - started) / 1000 > options.seconds
@@ -190,52 +195,26 @@ function drawRows(
   })
 }
 
-/** Mean reward of one sampled answer per held-out example, temperature 1. */
-async function evaluate(
-  recipe: PretrainRecipe,
-  model: Model,
-  policy: Policy,
-): Promise<{ reward: number; exact: number }> {
-  const { evaluation } = recipe
-  const environment = await openEnvironment(evaluation.environment, evaluation.args)
-  const sampler = policy.sampler({
-    temperature: 1,
-    topP: 1,
-    topK: -1,
-    minP: 0,
-    repetitionPenalty: 1,
-    stopTokens: model.stopTokens,
-    stopStrings: [],
-    decode: model.tokenizer.decode,
-    maxLength: model.card.maxLength,
-    adapter: 'live',
+/** What one sampled answer to each held-out example is worth, at temperature 1. */
+async function openEvaluation(recipe: PretrainRecipe, model: Model, policy: Policy): Promise<Run> {
+  const { environment: id, args, examples, max_tokens } = recipe.evaluation
+  const environment = createEnvironmentPort()
+  const environments = await environment.open({ environments: [{ id, name: id, args, ratio: 1 }], seed: recipe.seed })
+  const config = runConfig.parse({
+    seed: recipe.seed,
+    seq_len: model.card.maxLength,
+    sampling: { max_tokens, temperature: 1 },
+    eval: { num_examples: examples, rollouts_per_example: 1 },
   })
-  const states = await Promise.all(
-    Array.from({ length: evaluation.examples }, (_, i) =>
-      environment.begin(environment.draw(recipe.seed, 'eval', i), recipe.seed),
-    ),
-  )
-  const completions = await sampler.complete(
-    states.map((state, i) => ({
-      sequence: i,
-      ids: Int32Array.from(model.template.renderPrompt(state.prompt)),
-      noise: noiseKey(recipe.seed, 'eval', i, 0),
-      maxTokens: evaluation.max_tokens,
-    })),
-  )
-  sampler.dispose()
-  for (const [i, state] of states.entries()) {
-    const answer: Message = { role: 'assistant', content: model.tokenizer.decode(completions[i].ids) }
-    await environment.respond(state, answer, completions[i].stop === 'max_tokens')
-  }
-  const rewards = (await Promise.all(states.map((state) => environment.score([state])))).map(
-    ([score]) => score.reward ?? 0,
-  )
-  const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length
-  return {
-    reward: Math.round(mean * 1e4) / 1e4,
-    exact: Math.round((rewards.filter((reward) => reward === 1).length / rewards.length) * 1e4) / 1e4,
-  }
+  return { config, policy, script: scriptOf(model), environment, environments }
+}
+
+async function heldOut(run: Run): Promise<{ reward: number; exact: number }> {
+  const { questions } = await evaluate(run)
+  const rewards = questions.flatMap(({ answers }) => answers.map(({ reward }) => reward ?? 0))
+  const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+  const digits = (value: number) => Math.round(value * 1e4) / 1e4
+  return { reward: digits(mean(rewards)), exact: digits(mean(rewards.map((reward) => Number(reward === 1)))) }
 }
 
 function rounded({ loss, gradientNorm, tokens }: SupervisedReport) {
