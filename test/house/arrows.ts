@@ -15,7 +15,7 @@ export interface Room {
 const TFJS = /^@tensorflow\//
 
 const WORKERS = [
-  ...['protocol', 'random', 'rl', 'gpu', 'policy', 'storage', 'environment side', 'jobs', 'trainer'],
+  ...['protocol', 'random', 'rl', 'gpu', 'policy', 'storage', 'environment side', 'jobs', 'completions', 'trainer'],
   'hosts and doors',
 ]
 
@@ -25,7 +25,7 @@ export const ROOMS: Room[] = [
   { name: 'models', files: /^models\//, rooms: [] },
   { name: 'configs', files: /^configs\//, rooms: ['environments', 'models'], packages: /^(zod|smol-toml)$/ },
 
-  { name: 'protocol', files: /^workers\/protocol\.ts$/, rooms: [] },
+  { name: 'protocol', files: /^workers\/(completions\/)?protocol\.ts$/, rooms: [] },
   { name: 'random', files: /^workers\/random\.ts$/, rooms: [] },
   { name: 'rl', files: /^workers\/rl\//, rooms: [] },
   { name: 'gpu', files: /^workers\/gpu\/(?!node\.ts$)/, rooms: [], packages: TFJS },
@@ -44,6 +44,12 @@ export const ROOMS: Room[] = [
     types: ['protocol'],
   },
   {
+    name: 'completions',
+    files: /^workers\/completions\/(?!protocol\.ts$)/,
+    rooms: ['random', 'gpu', 'policy'],
+    types: ['protocol'],
+  },
+  {
     name: 'trainer',
     files: /^workers\/trainer(\.ts$|\/)/,
     rooms: ['random', 'rl', 'policy', 'environments', 'jobs', 'storage', 'protocol'],
@@ -59,7 +65,7 @@ export const ROOMS: Room[] = [
     name: 'server',
     files: /^server\//,
     rooms: ['configs', 'environments', 'protocol'],
-    packages: /^(hono(\/.*)?|@hono\/.*|zod|node:.*)$/,
+    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|node:.*)$/,
   },
   {
     name: 'cli',
@@ -95,6 +101,8 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
   // The algorithm's own text is shown beside the run.
   { from: /^web\//, to: /^workers\/step\.ts\?raw$/ },
+  // Our own model server answers by a thread of Node.
+  { from: /^server\/inference\/\w+\.ts$/, to: /^workers\/host\.node\.ts$/ },
   // The local engine runs the workers in Node.
   { from: /^server\/engines\/local\.ts$/, to: /^workers\/host\.node\.ts$/ },
 ]

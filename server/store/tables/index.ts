@@ -1,0 +1,13 @@
+// Every table of the database by its rows. A room that keeps rows adds a file here, a line below, and a migration.
+
+import type { RunTables } from './runs.ts'
+
+/** What migrations themselves have done. */
+export interface MigrationTable {
+  name: string
+  applied_at: number
+}
+
+export interface Database extends RunTables {
+  migration: MigrationTable
+}
