@@ -1,8 +1,9 @@
 // The page's side of a run in this tab: starts the trainer's worker and, beside it, the environment's. The only file
 // that knows how a browser obtains a worker.
 
+import { type Prompter, reachCompleter } from './host/completerLine.ts'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
-import type { Trainer } from './protocol.ts'
+import type { DeviceDescription, Trainer } from './protocol.ts'
 import { openBrowserLibrary } from './storage/browser.ts'
 import type { RunLibrary } from './storage/store.ts'
 
@@ -41,6 +42,35 @@ export async function openTrainer({ base = document.baseURI, runs = RUNS } = {})
     const trainer = await Promise.race([reachTrainer(worker, place, environment), failed])
     failed.catch(() => {})
     return { trainer, lost, close }
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+export type { Answer, Prompter } from './host/completerLine.ts'
+
+export interface OpenPrompter {
+  prompter: Prompter
+  close(): void
+}
+
+/** A worker that answers prompts with the models beside the page. */
+export async function openPrompter({
+  base = document.baseURI,
+  backend = 'auto' as DeviceDescription['backend'] | 'auto',
+} = {}): Promise<OpenPrompter> {
+  const worker = new Worker(new URL('./completion.worker.ts', import.meta.url), { type: 'module', name: 'completion' })
+  const lost = new Promise<string>((resolve) => {
+    worker.addEventListener('error', (event) => {
+      event.preventDefault()
+      resolve(`The worker that answers prompts ended unexpectedly: ${event.message || 'it could not be loaded'}.`)
+    })
+  })
+  const close = () => worker.terminate()
+  const place: Place = { models: new URL('models/', base).href, wasm: new URL('wasm/', base).href, runs: RUNS }
+  try {
+    return { prompter: await reachCompleter(worker, place, backend, lost), close }
   } catch (error) {
     close()
     throw error

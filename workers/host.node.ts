@@ -4,9 +4,10 @@
 import { join } from 'node:path'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import { type Prompter, reachCompleter } from './host/completerLine.ts'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
 import { chooseVulkanDriver } from './host/vulkan.node.ts'
-import type { Trainer } from './protocol.ts'
+import type { DeviceDescription, Trainer } from './protocol.ts'
 import { releaseRun } from './storage/lock.node.ts'
 
 export interface OpenTrainer {
@@ -46,6 +47,45 @@ export async function openTrainer({ root, runs }: { root: string; runs: string }
       return trainer.start(request)
     }
     return { trainer: { ...trainer, start }, lost, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+export type { Answer, Prompter } from './host/completerLine.ts'
+
+export interface OpenPrompter {
+  prompter: Prompter
+  /** Resolves with a sentence when the thread is gone without a last word. */
+  lost: Promise<string>
+  close(): Promise<void>
+}
+
+/** A thread that answers prompts with the models below `root`, or in the folders that they are named by. */
+export async function openPrompter({
+  root,
+  backend = 'auto',
+}: {
+  root: string
+  backend?: DeviceDescription['backend'] | 'auto'
+}): Promise<OpenPrompter> {
+  chooseVulkanDriver()
+  const worker = new Worker(new URL('./completion.worker.ts', import.meta.url), { name: 'completion' })
+  let closing = false
+  const lost = new Promise<string>((resolve) => {
+    worker.once('error', (error) => resolve(`The thread that answers prompts ended unexpectedly: ${error.message}.`))
+    worker.once('exit', (code) => {
+      resolve(closing ? 'The model server was closed.' : `The thread that answers prompts ended, with code ${code}.`)
+    })
+  })
+  const close = async () => {
+    closing = true
+    await worker.terminate()
+  }
+  const place: Place = { models: join(root, 'models'), runs: '', wasm: '' }
+  try {
+    return { prompter: await reachCompleter(nodeEndpoint(worker), place, backend, lost), lost, close }
   } catch (error) {
     await close()
     throw error

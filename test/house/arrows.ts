@@ -65,7 +65,7 @@ export const ROOMS: Room[] = [
     name: 'server',
     files: /^server\//,
     rooms: ['configs', 'environments', 'protocol'],
-    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|node:.*)$/,
+    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|node:.*)$/,
   },
   {
     name: 'cli',

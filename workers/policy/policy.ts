@@ -61,6 +61,8 @@ export interface SamplingOptions {
   /** Longest sequence, prompt included. */
   maxLength: number
   adapter: AdapterChoice
+  /** So many of the likeliest tokens are named at each position; 0 when absent. */
+  alternatives?: number
 }
 
 /** One turn of one sequence: the first call brings the whole prompt, a later one only what was appended since. */
@@ -79,6 +81,14 @@ export interface Completion {
   entropy: Float32Array
   version: number
   stop: 'token' | 'string' | 'max_tokens' | 'max_length'
+  /** Per sampled token, likeliest first, where they were asked for; a policy may leave them out. */
+  alternatives?: Alternative[][]
+}
+
+/** A token that could have stood here, and its log softmax(logits / T). */
+export interface Alternative {
+  token: number
+  logp: number
 }
 
 /** `onProgress`: tokens sampled so far and sequences still open, over the whole call. */

@@ -1,6 +1,8 @@
 // From one row of logits to one token, in plain numbers: the reference for every sampler. A uniform becomes a token by the
 // inverse of the cumulative distribution in the order of token ids, so that the draw depends on the row and the noise alone.
 
+import type { Alternative } from './policy.ts'
+
 export interface TokenRule {
   temperature: number
   topP: number
@@ -41,6 +43,24 @@ export function drawToken(logits: ArrayLike<number>, u: number, rule: TokenRule,
   const entropy = logSum - weighted / sum
   const token = choose(logits, u, rule, scale, seen)
   return { token, logp: logits[token] * scale - max - logSum, entropy }
+}
+
+/** The likeliest tokens of one row of logits, ties towards the lower id; log-probabilities as in `Draw`, in single precision. */
+export function likeliest(logits: ArrayLike<number>, count: number, temperature: number): Alternative[] {
+  const scale = temperature > 0 ? 1 / temperature : 1
+  const best: number[] = []
+  let max = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < logits.length; i++) {
+    max = Math.max(max, logits[i] * scale)
+    if (best.length === count && logits[i] <= logits[best[count - 1]]) continue
+    const place = best.findIndex((token) => logits[token] < logits[i])
+    best.splice(place < 0 ? best.length : place, 0, i)
+    if (best.length > count) best.pop()
+  }
+  let sum = 0
+  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] * scale - max)
+  const logSum = max + Math.log(sum)
+  return best.map((token) => ({ token, logp: Math.fround(logits[token] * scale - logSum) }))
 }
 
 function choose(logits: ArrayLike<number>, u: number, rule: TokenRule, scale: number, seen: Iterable<number>): number {

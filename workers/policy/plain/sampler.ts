@@ -3,8 +3,8 @@
 
 import { type Tensor, type Tensor2D, tf } from '../../gpu/tfjs.ts'
 import { uniform } from '../../random.ts'
-import type { Completion, Sampler, SamplerControl, SamplingOptions, TurnRequest } from '../policy.ts'
-import { drawToken } from '../sampling.ts'
+import type { Alternative, Completion, Sampler, SamplerControl, SamplingOptions, TurnRequest } from '../policy.ts'
+import { drawToken, likeliest } from '../sampling.ts'
 import { bucketed, pad, powerOfTwo } from './batching.ts'
 import { type Cache, causalMask, decodeForward, decodeMasks, logits, rotaryTable, wholeForward } from './network.ts'
 import { halfTurn } from './operations.ts'
@@ -27,6 +27,7 @@ interface Sequence {
   request: TurnRequest
   logp: number[]
   entropy: number[]
+  alternatives: Alternative[][]
   stop: Completion['stop'] | null
 }
 
@@ -81,7 +82,7 @@ function createPulse(sequences: number, control: SamplerControl): Pulse {
 
 function open(request: TurnRequest, history: Map<number, number[]>): Sequence {
   const ids = [...(history.get(request.sequence) ?? []), ...request.ids]
-  return { ids, start: ids.length, request, logp: [], entropy: [], stop: null }
+  return { ids, start: ids.length, request, logp: [], entropy: [], alternatives: [], stop: null }
 }
 
 function close(sequence: Sequence, version: number): Completion {
@@ -92,6 +93,7 @@ function close(sequence: Sequence, version: number): Completion {
     entropy: Float32Array.from(sequence.entropy),
     version,
     stop: sequence.stop ?? 'max_tokens',
+    ...(sequence.alternatives.length > 0 && { alternatives: sequence.alternatives }),
   }
 }
 
@@ -162,6 +164,7 @@ function draw(sequence: Sequence, row: Float32Array, options: SamplingOptions): 
   sequence.ids.push(token)
   sequence.logp.push(logp)
   sequence.entropy.push(entropy)
+  if (options.alternatives) sequence.alternatives.push(likeliest(row, options.alternatives, options.temperature))
   const sampled = position + 1 - sequence.start
   if (options.stopTokens.includes(token)) sequence.stop = 'token'
   else if (options.stopStrings.length > 0 && endsWithStop(sequence, options)) sequence.stop = 'string'
