@@ -3,7 +3,8 @@
 import { formatPath, isTable, type Table } from '../path.ts'
 import type { Convert, Dialect, Outcome } from './dialect.ts'
 
-const SAMPLING = [
+/** Knobs of sampling that Hosted Training knows in the body of a request alone. */
+export const BODY_KNOBS = [
   'top_p',
   'top_k',
   'min_p',
@@ -12,7 +13,9 @@ const SAMPLING = [
   'frequency_penalty',
   'min_tokens',
   'stop',
-]
+] as const
+
+const inBody: readonly string[] = BODY_KNOBS
 
 /** Sampling knobs that the request body may carry move to their own names; the rest stays in it. */
 export const extraBody: Convert = (value) => {
@@ -20,7 +23,7 @@ export const extraBody: Convert = (value) => {
   const set: Table = {}
   const rest: Table = {}
   for (const [key, entry] of Object.entries(value)) {
-    if (SAMPLING.includes(key)) set[`sampling.${key}`] = entry
+    if (inBody.includes(key)) set[`sampling.${key}`] = entry
     else rest[key] = entry
   }
   if (Object.keys(rest).length > 0) set['sampling.extra_body'] = rest

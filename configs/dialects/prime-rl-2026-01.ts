@@ -10,20 +10,23 @@ weight_broadcast: type port timeout
 
 orchestrator: batch_size rollouts_per_example seq_len max_steps max_async_level strict_async_level max_off_policy_steps oversampling_factor max_concurrent workers_per_env mask_env_responses trajectory_strategy output_dir bench seed num_train_workers
 orchestrator.sampling: max_tokens temperature temp_scheduler* repetition_penalty min_tokens seed extra_body*
-orchestrator.env[]: id args* name address extra_env_kwargs*
+orchestrator.env[]: id args* name address extra_env_kwargs* log*
 orchestrator.buffer: online_difficulty_filtering easy_threshold hard_threshold easy_fraction hard_fraction env_ratios seed skip_verification hash_keys
 orchestrator.advantage: type length_weighted_mean import_path kwargs*
-orchestrator.eval: interval num_examples rollouts_per_example eval_base_model skip_eval_on_resume cancel_inflight_rollouts_on_eval
+orchestrator.eval: interval num_examples rollouts_per_example eval_base_model skip_eval_on_resume cancel_inflight_rollouts_on_eval reasoning_field per_rollout retry*
 orchestrator.eval.sampling: max_tokens temperature top_p top_k min_p repetition_penalty min_tokens seed reasoning_effort extra_body*
 orchestrator.eval.env[]: id args* name num_examples rollouts_per_example skip_first address
-orchestrator.eval.save: disk* hf* env_hub
+orchestrator.eval.save: disk* hf* env_hub stream
 orchestrator.val: num_examples rollouts_per_example interval
 orchestrator.model: name trust_remote_code
 orchestrator.model.lora: name rank alpha
 orchestrator.client: base_url api_key_var timeout headers* server_type admin_base_url skip_model_check elastic*
 orchestrator.teacher_model*
 orchestrator.log: level vf_level file env_worker_logs
-orchestrator.ckpt: interval keep_last keep_interval resume_step wait_for_weights_timeout
+orchestrator.ckpt: interval keep_last keep_interval resume_step wait_for_weights_timeout skip_progress skip_buffer
+orchestrator.optim: lr
+orchestrator.prime_monitor*
+orchestrator.rollout_transport*
 orchestrator.wandb: project entity name group tags offline log_extras*
 orchestrator.reports_config*
 orchestrator.heartbeat: url
@@ -44,7 +47,8 @@ trainer.bench*
 trainer.gc: interval
 trainer.heartbeat: url
 trainer.metrics_server: host port
-trainer.weight_broadcast: type host port timeout
+trainer.weight_broadcast: type host port timeout save_sharded save_format inference_world_size
+trainer.rollout_transport*
 
 inference: enable_lora max_loras max_cpu_loras max_lora_rank gpu_memory_utilization api_server_count seed enable_prefix_caching use_deep_gemm
 inference.server: host port

@@ -1,9 +1,10 @@
 // Hosted Training's `prime train` config, client of 2026-08, knob by knob. Rank, optimizer, schedule and loss belong to the
 // platform there.
 
+import { BODY_KNOBS } from '../../configs/dialects/hosted.ts'
 import { getAt, isTable, type Table } from '../../configs/path.ts'
 import { counterpartOf } from './environments.ts'
-import { DEVICE, ONLY_HERE, onlyRl, SUPERVISED } from './shares.ts'
+import { DEVICE, ONLY_HERE, onlyRl, SUPERVISED, WITHIN } from './shares.ts'
 import { bodyOf, idleEvaluation } from './sources.ts'
 import { isDefault, lost, made, type Outcome, parts, type Row, same, type Target } from './target.ts'
 import { isBundled, wandbRows } from './trainer.ts'
@@ -12,16 +13,6 @@ const platform = (...names: string[]) => names.map((knob) => lost(knob, 'warn', 
 const objective = (...names: string[]) =>
   names.map((knob) => lost(knob, 'refuse', 'the platform chooses the loss, and a config cannot change it'))
 
-const BODY = [
-  'top_p',
-  'top_k',
-  'min_p',
-  'repetition_penalty',
-  'presence_penalty',
-  'frequency_penalty',
-  'min_tokens',
-  'stop',
-]
 const ENTRY = ['id', 'name', 'args', 'ratio', 'harness', 'remote']
 
 const rows: Row[] = [
@@ -118,11 +109,8 @@ const rows: Row[] = [
       ]
     },
   ),
-  ...parts(
-    'sampling.temp_scheduler',
-    ...['type', 'start', 'end', 'total_steps'].map((key) => `sampling.temp_scheduler.${key}`),
-  ),
-  ...BODY.map((key) =>
+  ...WITHIN['sampling.temp_scheduler'],
+  ...BODY_KNOBS.map((key) =>
     made(`sampling.${key}`, `sampling.extra_body.${key}`, 'in the body of each request', (config) => {
       if (isDefault(config, `sampling.${key}`)) return []
       const set = { [`sampling.extra_body.${key}`]: config.sampling[key as 'top_p'] }
@@ -209,7 +197,7 @@ const rows: Row[] = [
   ...platform('lora.dropout', 'lora.target_modules', 'lora.modules_to_save'),
 
   ...objective('advantage.type', 'advantage.length_weighted_mean', 'advantage.length_penalty', 'loss.type'),
-  ...parts('advantage.length_penalty', ...['output', 'input', 'turns'].map((key) => `advantage.length_penalty.${key}`)),
+  ...WITHIN['advantage.length_penalty'],
   ...platform('loss.adv_tau', 'loss.kl_tau', 'loss.dppo_mask_low', 'loss.dppo_mask_high', 'loss.ipo_threshold'),
   ...platform(
     'loss.ratio_type',
@@ -257,11 +245,7 @@ const rows: Row[] = [
       ]
     },
   ),
-  ...parts(
-    'curriculum.advantage_range',
-    'curriculum.advantage_range.reject_min',
-    'curriculum.advantage_range.reject_max',
-  ),
+  ...WITHIN['curriculum.advantage_range'],
   made('pre_batch_filters', 'pre_batch_filters', 'the same', (config) => {
     const zero = config.curriculum.advantage_range !== null || config.buffer.online_difficulty_filtering
     const filters = [
@@ -270,12 +254,7 @@ const rows: Row[] = [
     ]
     return filters.length > 0 ? [{ set: { pre_batch_filters: filters } }] : []
   }),
-  ...parts(
-    'pre_batch_filters',
-    ...['type', 'enforce', 'token_id_threshold', 'logprob_offset', 'window', 'prob_threshold'].map(
-      (key) => `pre_batch_filters[].${key}`,
-    ),
-  ),
+  ...WITHIN.pre_batch_filters,
 
   made('eval.interval', 'eval.interval', 'the same', (config) => {
     const { eval: e } = config

@@ -1,10 +1,10 @@
 // prime-rl's `rl` config of 2026-01, commit e794fbe, knob by knob.
 
 import { PRIME_RL_2026_01 } from '../../configs/dialects/prime-rl-2026-01.ts'
-import { DEVICE, ONLY_HERE, onlyRl, SUPERVISED } from './shares.ts'
+import { onlyRl, WITHIN } from './shares.ts'
 import { defined, evaluationRow, sourceRows } from './sources.ts'
-import { lost, made, offOrRefused, parts, type Row, same, type Target, when } from './target.ts'
-import { kept, learning, modelRow, saving, wandbRows } from './trainer.ts'
+import { lost, made, type Row, same, type Target, when } from './target.ts'
+import { closing, filtersThatCount, kept, learning, modelRow, noSecrets, wholeDistribution } from './trainer.ts'
 
 const SAMPLING = 'orchestrator.sampling'
 const BUFFER = 'orchestrator.buffer'
@@ -48,7 +48,7 @@ const rows: Row[] = [
     'rollouts with advantage 0 stay in the batch and in its token count',
     (value) => value === true,
   ),
-  lost('env_files', 'warn', 'a config carries no secrets; put the keys into the environment of the cluster'),
+  noSecrets(),
 
   ...learning(),
 
@@ -73,13 +73,8 @@ const rows: Row[] = [
       return [{ set: { [`${SAMPLING}.temp_scheduler`]: table }, also: ['sampling.temperature'] }]
     },
   ),
-  ...parts(
-    'sampling.temp_scheduler',
-    ...['type', 'start', 'end', 'total_steps'].map((key) => `sampling.temp_scheduler.${key}`),
-  ),
-  lost('sampling.top_p', 'refuse', 'prime-rl samples from the whole distribution for training (top_p is fixed at 1)'),
-  offOrRefused('sampling.top_k', 0, 'prime-rl samples from the whole distribution for training (top_k is fixed at −1)'),
-  lost('sampling.min_p', 'refuse', 'prime-rl samples from the whole distribution for training (min_p is fixed at 0)'),
+  ...WITHIN['sampling.temp_scheduler'],
+  ...wholeDistribution(),
   same('sampling.repetition_penalty', `${SAMPLING}.repetition_penalty`, { there: 1 }),
   same('sampling.presence_penalty', `${SAMPLING}.extra_body.presence_penalty`, {
     there: 0,
@@ -135,7 +130,7 @@ const rows: Row[] = [
     same('advantage.length_weighted_mean', 'orchestrator.advantage.length_weighted_mean', { there: false }),
   ]),
   lost('advantage.length_penalty', 'refuse', 'it came after 2026-01; compile for prime-rl'),
-  ...parts('advantage.length_penalty', ...['output', 'input', 'turns'].map((key) => `advantage.length_penalty.${key}`)),
+  ...WITHIN['advantage.length_penalty'],
 
   made(
     'loss.type',
@@ -188,41 +183,12 @@ const rows: Row[] = [
     'refuse',
     'gates came after 2026-01; buffer.online_difficulty_filtering is the nearest',
   ),
-  ...parts(
-    'curriculum.advantage_range',
-    'curriculum.advantage_range.reject_min',
-    'curriculum.advantage_range.reject_max',
-  ),
-  made('pre_batch_filters', null, 'refused where they enforce, noted where they count', (config) => {
-    if (config.pre_batch_filters.length === 0) return []
-    const enforced = config.pre_batch_filters.filter(({ enforce }) => enforce).map(({ type }) => type)
-    return enforced.length > 0
-      ? [
-          {
-            act: 'refuse',
-            why: `pre_batch_filters cannot go along: the ${enforced.join(' and ')} filter came after 2026-01.`,
-          },
-        ]
-      : [{ act: 'note', why: 'pre_batch_filters only count here, and have no counterpart there.' }]
-  }),
-  ...parts(
-    'pre_batch_filters',
-    ...['type', 'enforce', 'token_id_threshold', 'logprob_offset', 'window', 'prob_threshold'].map(
-      (key) => `pre_batch_filters[].${key}`,
-    ),
-  ),
+  ...WITHIN['curriculum.advantage_range'],
+  filtersThatCount('came after 2026-01'),
+  ...WITHIN.pre_batch_filters,
 
   ...evaluationRow('v0'),
-  ...saving(),
-  ...['interval', 'keep_last'].map((key) =>
-    lost(`adapters.${key}`, 'note', 'an adapter is written for every step there, and checkpoints hold it'),
-  ),
-  ...wandbRows('wandb'),
-
-  ...ONLY_HERE,
-  ...SUPERVISED,
-  ...DEVICE,
-  lost('remote.hosted', 'note', 'its fields are of Hosted Training'),
+  ...closing('wandb'),
 ]
 
 export const PRIME_RL_JANUARY: Target = {

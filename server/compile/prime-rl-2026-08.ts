@@ -3,22 +3,20 @@
 import { PRIME_RL_2026_08 } from '../../configs/dialects/prime-rl-2026-08.ts'
 import type { Table } from '../../configs/path.ts'
 import type { RunConfig } from '../../configs/schema.ts'
-import { DEVICE, ONLY_HERE, onlyRl, SUPERVISED } from './shares.ts'
+import { onlyRl, WITHIN } from './shares.ts'
 import { defined, evaluationRow, sourceRows } from './sources.ts'
+import { isDefault, lost, made, type Outcome, type Row, same, shown, type Target, when } from './target.ts'
 import {
-  isDefault,
-  lost,
-  made,
-  type Outcome,
-  offOrRefused,
-  parts,
-  type Row,
-  same,
-  shown,
-  type Target,
-  when,
-} from './target.ts'
-import { algorithmIsTheirs, kept, learning, modelRow, saving, tokenExport, wandbRows } from './trainer.ts'
+  algorithmIsTheirs,
+  closing,
+  filtersThatCount,
+  kept,
+  learning,
+  modelRow,
+  noSecrets,
+  tokenExport,
+  wholeDistribution,
+} from './trainer.ts'
 
 const SAMPLING = 'orchestrator.train.sampling'
 const EXTRA = `${SAMPLING}.extra_body`
@@ -85,20 +83,15 @@ const rows: Row[] = [
   lost('workers_per_env', 'note', 'an environment server sizes its own pool there'),
   same('seq_len', 'seq_len'),
   same('filter_zero_advantages', 'orchestrator.train.filter_zero_advantages', { there: true }),
-  lost('env_files', 'warn', 'a config carries no secrets; put the keys into the environment of the cluster'),
+  noSecrets(),
 
   ...learning(),
 
   same('sampling.max_tokens', `${SAMPLING}.max_completion_tokens`),
   same('sampling.temperature', `${SAMPLING}.temperature`),
   lost('sampling.temp_scheduler', 'refuse', 'temperature schedules left prime-rl in 2026-04'),
-  ...parts(
-    'sampling.temp_scheduler',
-    ...['type', 'start', 'end', 'total_steps'].map((key) => `sampling.temp_scheduler.${key}`),
-  ),
-  lost('sampling.top_p', 'refuse', 'prime-rl samples from the whole distribution for training (top_p is fixed at 1)'),
-  offOrRefused('sampling.top_k', 0, 'prime-rl samples from the whole distribution for training (top_k is fixed at −1)'),
-  lost('sampling.min_p', 'refuse', 'prime-rl samples from the whole distribution for training (min_p is fixed at 0)'),
+  ...WITHIN['sampling.temp_scheduler'],
+  ...wholeDistribution(),
   same('sampling.repetition_penalty', `${EXTRA}.repetition_penalty`, { there: 1, how: 'in the body of each request' }),
   same('sampling.presence_penalty', `${EXTRA}.presence_penalty`, { there: 0, how: 'in the body of each request' }),
   same('sampling.frequency_penalty', `${EXTRA}.frequency_penalty`, { there: 0, how: 'in the body of each request' }),
@@ -162,7 +155,7 @@ const rows: Row[] = [
       },
     ]
   }),
-  ...parts('advantage.length_penalty', ...['output', 'input', 'turns'].map((key) => `advantage.length_penalty.${key}`)),
+  ...WITHIN['advantage.length_penalty'],
 
   made('loss.type', 'trainer.loss.type', 'default and ipo; ratio_mask and ppo are refused', (config) => {
     const { type } = config.loss
@@ -243,42 +236,12 @@ const rows: Row[] = [
         ? []
         : [{ act: 'note', why: 'curriculum.advantage_range is a gate of every source there.', also: ['env'] }],
   ),
-  ...parts(
-    'curriculum.advantage_range',
-    'curriculum.advantage_range.reject_min',
-    'curriculum.advantage_range.reject_max',
-  ),
-  made('pre_batch_filters', null, 'refused where they enforce, noted where they count', (config) => {
-    const enforced = config.pre_batch_filters.filter(({ enforce }) => enforce).map(({ type }) => type)
-    if (enforced.length > 0)
-      return [
-        {
-          act: 'refuse',
-          why: `pre_batch_filters cannot go along: the ${enforced.join(' and ')} filter left prime-rl in 2026-05.`,
-        },
-      ]
-    return config.pre_batch_filters.length > 0
-      ? [{ act: 'note', why: 'pre_batch_filters only count here, and have no counterpart there.' }]
-      : []
-  }),
-  ...parts(
-    'pre_batch_filters',
-    ...['type', 'enforce', 'token_id_threshold', 'logprob_offset', 'window', 'prob_threshold'].map(
-      (key) => `pre_batch_filters[].${key}`,
-    ),
-  ),
+  ...WITHIN['curriculum.advantage_range'],
+  filtersThatCount('left prime-rl in 2026-05'),
+  ...WITHIN.pre_batch_filters,
 
   ...evaluationRow('v1'),
-  ...saving(),
-  ...['interval', 'keep_last'].map((key) =>
-    lost(`adapters.${key}`, 'note', 'an adapter is written for every step there, and checkpoints hold it'),
-  ),
-  ...wandbRows('monitors.wandb'),
-
-  ...ONLY_HERE,
-  ...SUPERVISED,
-  ...DEVICE,
-  lost('remote.hosted', 'note', 'its fields are of Hosted Training'),
+  ...closing('monitors.wandb'),
 ]
 
 /** A file that counts GPUs without sharing them out: inference gets half, in whole tensor-parallel groups. */

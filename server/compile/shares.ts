@@ -94,3 +94,19 @@ export const ONLY_HERE: Row[] = [
     ),
   ),
 ]
+
+/** Fields of knobs that go along, or are lost, as a whole. */
+export const WITHIN = {
+  'sampling.temp_scheduler': fields('sampling.temp_scheduler', '.', 'type start end total_steps'),
+  'advantage.length_penalty': fields('advantage.length_penalty', '.', 'output input turns'),
+  'curriculum.advantage_range': fields('curriculum.advantage_range', '.', 'reject_min reject_max'),
+  pre_batch_filters: fields(
+    'pre_batch_filters',
+    '[].',
+    'type enforce token_id_threshold logprob_offset window prob_threshold',
+  ),
+}
+
+function fields(whole: string, between: string, names: string): Row[] {
+  return parts(whole, ...names.split(' ').map((name) => `${whole}${between}${name}`))
+}

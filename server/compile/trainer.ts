@@ -3,7 +3,8 @@
 
 import { getAt, parsePath } from '../../configs/path.ts'
 import type { RunConfig } from '../../configs/schema.ts'
-import { isDefault, lost, made, type Outcome, type Row, same, when } from './target.ts'
+import { DEVICE, ONLY_HERE, SUPERVISED } from './shares.ts'
+import { isDefault, lost, made, type Outcome, offOrRefused, type Row, same, when } from './target.ts'
 
 const OPTIM = 'trainer.optim'
 const SCHEDULER = 'trainer.scheduler'
@@ -12,8 +13,8 @@ const LORA = 'trainer.model.lora'
 /** A checkpoint that a view can resume from, where the file leaves the choice open. */
 const CHECKPOINT_EVERY = 50
 
-/** Ids, flags and a score of numbers per token, written as JSON: measured on no file, counted from the field list. */
-const EXPORTED_BYTES_PER_TOKEN = 200
+/** A line of the export holds seventeen lists of one entry per token, as compact JSON of 32-bit numbers. */
+export const EXPORTED_BYTES_PER_TOKEN = 203
 
 /** What the file already says in prime-rl's own words. */
 export const kept = (config: RunConfig, path: string): unknown => getAt(config.remote.prime_rl, parsePath(path) ?? [])
@@ -142,7 +143,7 @@ function adapters(): Row[] {
 }
 
 /** Checkpoints are off there unless asked for, and a run without them cannot be resumed. */
-export function saving(): Row[] {
+function saving(): Row[] {
   return [
     made(
       'checkpointing.save_every_n_steps',
@@ -172,9 +173,9 @@ export function saving(): Row[] {
   ]
 }
 
-/** Bytes that the export of sampled tokens can reach over a whole run, completions at their longest. */
+/** Bytes that the export can reach over a whole run: prompts are written too, so sequences are taken at their longest. */
 export function tokenExportBytes(config: RunConfig): number {
-  return config.batch_size * config.sampling.max_tokens * config.max_steps * EXPORTED_BYTES_PER_TOKEN
+  return config.batch_size * config.seq_len * config.max_steps * EXPORTED_BYTES_PER_TOKEN
 }
 
 export function tokenExport(config: RunConfig): Outcome {
@@ -183,7 +184,7 @@ export function tokenExport(config: RunConfig): Outcome {
   return {
     set: { [path]: true },
     act: 'note',
-    why: `The export of sampled tokens is switched on, for the samples view: up to ${bytesText(tokenExportBytes(config))} over the run (${config.batch_size} rollouts × ${config.sampling.max_tokens} tokens × ${config.max_steps} steps × about ${EXPORTED_BYTES_PER_TOKEN} bytes).`,
+    why: `The export of sampled tokens is switched on, for the samples view: up to ${bytesText(tokenExportBytes(config))} over the run (${config.batch_size} rollouts × seq_len = ${config.seq_len} tokens × ${config.max_steps} steps × ${EXPORTED_BYTES_PER_TOKEN} bytes).`,
     at: '',
     also: ['remote.prime_rl.trainer.enable_token_export'],
   }
@@ -201,4 +202,45 @@ export function wandbRows(base: string, rest: string[] = ['name', 'entity', 'gro
     wandb === undefined ? [] : [{ set: { [base]: {} } }, { set: { [`${base}.project`]: wandb.project } }],
   )
   return [project, ...rest.map((key) => same(`wandb.${key}`, `${base}.${key}`))]
+}
+
+/** Both versions sample for training from all that the policy might say. */
+export function wholeDistribution(): Row[] {
+  const how = (fixed: string) => `prime-rl samples from the whole distribution for training (${fixed})`
+  return [
+    lost('sampling.top_p', 'refuse', how('top_p is fixed at 1')),
+    offOrRefused('sampling.top_k', 0, how('top_k is fixed at −1')),
+    lost('sampling.min_p', 'refuse', how('min_p is fixed at 0')),
+  ]
+}
+
+/** `when` says since or until when prime-rl has had no such filter. */
+export function filtersThatCount(when: string): Row {
+  return made('pre_batch_filters', null, 'refused where they enforce, noted where they count', (config) => {
+    if (config.pre_batch_filters.length === 0) return []
+    const enforced = config.pre_batch_filters.filter(({ enforce }) => enforce).map(({ type }) => type)
+    if (enforced.length === 0)
+      return [{ act: 'note', why: 'pre_batch_filters only count here, and have no counterpart there.' }]
+    const why = `pre_batch_filters cannot go along: the ${enforced.join(' and ')} filter ${when}.`
+    return [{ act: 'refuse', why }]
+  })
+}
+
+export function noSecrets(): Row {
+  return lost('env_files', 'warn', 'a config carries no secrets; put the keys into the environment of the cluster')
+}
+
+/** What ends the table of either version: saving, reporting, and what is only of this repository. */
+export function closing(wandb: string): Row[] {
+  return [
+    ...saving(),
+    ...['interval', 'keep_last'].map((key) =>
+      lost(`adapters.${key}`, 'note', 'an adapter is written for every step there, and checkpoints hold it'),
+    ),
+    ...wandbRows(wandb),
+    ...ONLY_HERE,
+    ...SUPERVISED,
+    ...DEVICE,
+    lost('remote.hosted', 'note', 'its fields are of Hosted Training'),
+  ]
 }

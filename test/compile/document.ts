@@ -9,7 +9,8 @@ import { type Verdict, verdicts } from './judge.ts'
 import { judgementOf } from './judgements.ts'
 
 const ORACLES: Record<TargetId, string> = {
-  'prime-rl': 'skipped: no package registry has `prime-rl-configs`; name a folder of it in `PRIME_RL_CONFIGS`',
+  'prime-rl':
+    'skipped: no package registry has `prime-rl-configs`; its folder in a checkout of that commit is judged by with `PRIME_RL_CONFIGS=… npm run test:interop`',
   'prime-rl-2026-01': "skipped: this version's config models are in no package",
   hosted: 'the client `prime` 0.9.0, whose config model refuses unknown keys',
 }
@@ -102,9 +103,10 @@ function rules(): string {
   ])
   return `## Rules between fields
 
-What the targets check beyond types and ranges. The source is a file of the target and the validator or bound in it
-(\`prime-rl-configs\` is \`packages/prime-rl-configs/src/prime_rl\`); line numbers are not given, because the pinned commits could
-not be read whole here. The example breaks the rule; those of \`hosted\` are refused by its client too.
+What the targets check beyond types and ranges. The source is a file of the target and the validator in it
+(\`prime-rl-configs\` is \`packages/prime-rl-configs/src/prime_rl\`). The validators were read in public versions of those files
+from the months of the pins; the pinned commits themselves are not to be had whole, so line numbers are not given. The example
+breaks the rule; those of \`hosted\` are refused by its client too.
 
 ${table(['Rule', 'Targets', 'Source', 'An example that breaks it'], lines)}`
 }

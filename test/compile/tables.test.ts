@@ -84,12 +84,12 @@ describe('what the user asks for never vanishes', () => {
   })
 
   test('what our view needs is switched on, with the size of the export', () => {
-    // 128 rollouts × 512 tokens × 100 steps × 200 bytes = 1.31 GB
+    // 128 rollouts × 2048 tokens × 100 steps × 203 bytes = 5.32 GB
     const result = compile(run(environment), 'prime-rl')
     expect(result.text).toContain('enable_token_export = true')
     expect(result.text).toContain('[ckpt]\ninterval = 50')
     expect(result.text).toContain('[monitors.file]\npath = "metrics.jsonl"')
-    expect(result.problems ? '' : result.notes.map(({ sentence }) => sentence).join()).toContain('up to 1.3 GB')
+    expect(result.problems ? '' : result.notes.map(({ sentence }) => sentence).join()).toContain('up to 5.3 GB')
   })
 
   test('a TypeScript environment without a counterpart in Python is refused with the reason', () => {
