@@ -17,7 +17,7 @@ import { scriptOf } from '../workers/host/learner.ts'
 import { type Model, openModel } from '../workers/policy/load.ts'
 import { createPlainPolicy } from '../workers/policy/plain/index.ts'
 import type { Policy } from '../workers/policy/policy.ts'
-import { type Read, writeSafetensors } from '../workers/policy/weights.ts'
+import { MissingFile, type Read, writeSafetensors } from '../workers/policy/weights.ts'
 import { type SupervisedReport, sftStep, supervisedRow } from '../workers/sft.ts'
 import type { Run } from '../workers/step/run.ts'
 
@@ -227,7 +227,7 @@ async function blankModel(recipe: PretrainRecipe): Promise<Model> {
   const empty = writeSafetensors([], 'F32')
   const read: Read = async (path, range) => {
     const bytes = path === 'model.safetensors' ? empty : files[path]
-    if (!bytes) throw new Error(`Read ${path}: there is no such file.`)
+    if (!bytes) throw new MissingFile(`Read ${path}: there is no such file.`)
     return range ? bytes.subarray(range.start, range.end) : bytes
   }
   return openModel(read, recipe.name, { weights: false })

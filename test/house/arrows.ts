@@ -15,7 +15,19 @@ export interface Room {
 const TFJS = /^@tensorflow\//
 
 const WORKERS = [
-  ...['protocol', 'random', 'rl', 'gpu', 'policy', 'storage', 'environment side', 'jobs', 'completions', 'trainer'],
+  ...[
+    'protocol',
+    'random',
+    'rl',
+    'gpu',
+    'policy',
+    'hub',
+    'storage',
+    'environment side',
+    'jobs',
+    'completions',
+    'trainer',
+  ],
   'hosts and doors',
 ]
 
@@ -30,6 +42,12 @@ export const ROOMS: Room[] = [
   { name: 'rl', files: /^workers\/rl\//, rooms: [] },
   { name: 'gpu', files: /^workers\/gpu\/(?!node\.ts$)/, rooms: [], packages: TFJS },
   { name: 'policy', files: /^workers\/policy\//, rooms: ['gpu', 'random'], packages: /^@huggingface\// },
+  {
+    name: 'hub',
+    files: /^workers\/hub\//,
+    rooms: ['policy', 'storage'],
+    packages: /^(@noble\/hashes\/.*|idb|node:.*)$/,
+  },
   {
     name: 'storage',
     files: /^workers\/storage\//,

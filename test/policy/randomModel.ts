@@ -3,7 +3,7 @@
 import { BYTE_VOCABULARY, byteTokenizerConfig, byteTokenizerJson, qwen3Config } from '../../models/byteLevel.ts'
 import { readCard, weightShapes } from '../../workers/policy/card.ts'
 import { type Model, openModel } from '../../workers/policy/load.ts'
-import { type Read, writeSafetensors } from '../../workers/policy/weights.ts'
+import { MissingFile, type Read, writeSafetensors } from '../../workers/policy/weights.ts'
 import { RandomStream } from '../../workers/random.ts'
 
 export const SMALL = {
@@ -44,7 +44,7 @@ export function randomFiles(size: Partial<typeof SMALL> = {}, seed = 1, deviatio
 export function readFrom(files: Record<string, Uint8Array>): Read {
   return async (path, range) => {
     const bytes = files[path]
-    if (!bytes) throw new Error(`Read ${path}: there is no such file.`)
+    if (!bytes) throw new MissingFile(`Read ${path}: there is no such file.`)
     return range ? bytes.subarray(range.start, range.end) : bytes
   }
 }

@@ -4,7 +4,16 @@
 import { type Card, parameterCount, readCard, weightShapes } from './card.ts'
 import { type ChatTemplate, createChatTemplate } from './chatTemplate.ts'
 import { createTokenizer, type Tokenizer } from './tokenizer.ts'
-import { type Dtype, findTensor, listTensors, type Read, readRawRows, type TensorEntry, toFloat32 } from './weights.ts'
+import {
+  type Dtype,
+  findTensor,
+  listTensors,
+  MissingFile,
+  type Read,
+  readRawRows,
+  type TensorEntry,
+  toFloat32,
+} from './weights.ts'
 
 export interface Model {
   name: string
@@ -30,8 +39,6 @@ export interface Model {
 export interface OpenOptions {
   /** False opens an architecture without weights, to be trained from nothing. */
   weights?: boolean
-  /** SHA-256 of a weight file, hexadecimal, where the source knows it: then no byte is read for the hash. */
-  digest?: (path: string) => Promise<string | null>
 }
 
 /** A weight file up to here is read once and kept in memory; a larger one is read in the parts that are asked for. */
@@ -91,7 +98,7 @@ export async function openModel(read: Read, name: string, options: OpenOptions =
     hash: await hashOf([
       JSON.stringify(config),
       JSON.stringify(tokenizerJson),
-      ...(await weightDigests(readWeights, sizes, options.digest)),
+      ...(await weightDigests(readWeights, sizes, read.digest)),
     ]),
     shapeOf,
     dtypeOf: (tensor) => find(tensor).dtype,
@@ -130,7 +137,7 @@ async function readJson<T>(read: Read, path: string, fallback?: T): Promise<T> {
   try {
     bytes = await read(path)
   } catch (error) {
-    if (fallback !== undefined) return fallback
+    if (fallback !== undefined && isMissing(error)) return fallback
     throw error
   }
   try {
@@ -144,9 +151,16 @@ async function exists(read: Read, path: string): Promise<boolean> {
   try {
     await read(path, { start: 0, end: 1 })
     return true
-  } catch {
-    return false
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
   }
+}
+
+// By name: the error may have crossed a thread.
+function isMissing(error: unknown): boolean {
+  const { name, code } = error as { name?: string; code?: string }
+  return name === MissingFile.name || code === 'ENOENT'
 }
 
 async function chatTemplate(read: Read, config: TokenizerConfig): Promise<string | null> {
@@ -155,8 +169,9 @@ async function chatTemplate(read: Read, config: TokenizerConfig): Promise<string
     return config.chat_template.find(({ name }) => name === 'default')?.template ?? null
   try {
     return new TextDecoder().decode(await read('chat_template.jinja'))
-  } catch {
-    return null
+  } catch (error) {
+    if (isMissing(error)) return null
+    throw error
   }
 }
 

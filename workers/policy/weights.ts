@@ -1,8 +1,18 @@
 // The safetensors format (https://github.com/huggingface/safetensors), read by byte range and written whole: an 8-byte
 // little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, then the bytes. Knows no model.
 
-/** Bytes [start, end) of a file of the model folder; the whole file without a range. Rejects with a sentence. */
-export type Read = (path: string, range?: { start: number; end: number }) => Promise<Uint8Array>
+/** The files of a model folder. */
+export interface Read {
+  /** Bytes [start, end) of a file; the whole file without a range. Rejects with a sentence. */
+  (path: string, range?: { start: number; end: number }): Promise<Uint8Array>
+  /** SHA-256 of a file, hexadecimal, where the source knows it; else its bytes are read for it. */
+  digest?(path: string): Promise<string | null>
+}
+
+/** The folder has no such file, as opposed to one that did not come. */
+export class MissingFile extends Error {
+  override name = 'MissingFile'
+}
 
 export interface TensorEntry {
   name: string

@@ -59,7 +59,7 @@ function inFileSystem(root: FileSystemDirectoryHandle): BlobFolder {
 
 // Workers write in place through a synchronous handle, which every browser with OPFS has; a page writes a copy that
 // takes the file's place when it is closed.
-async function writeFile(handle: FileSystemFileHandle, bytes: Uint8Array): Promise<void> {
+export async function writeFile(handle: FileSystemFileHandle, bytes: Uint8Array): Promise<void> {
   const data = bytes as Uint8Array<ArrayBuffer>
   if (typeof handle.createSyncAccessHandle !== 'function') {
     const stream = await handle.createWritable()
