@@ -4,7 +4,7 @@
 import { type OpenTrainer, openRuns, openTrainer } from '../workers/host.browser.ts'
 import type { RunLibrary } from '../workers/storage/store.ts'
 
-export type { OpenTrainer } from '../workers/host.browser.ts'
+export type { OpenPrompter, OpenTrainer, Prompter } from '../workers/host.browser.ts'
 
 export type Target = { kind: 'tab' }
 

@@ -5,5 +5,8 @@ import './styles/page.css'
 import { mount } from 'svelte'
 import App from './App.svelte'
 import { connect } from './connect.ts'
+import { isServed } from './served.ts'
+import { Server } from './state/server.svelte.ts'
 
-mount(App, { target: document.getElementById('app')!, props: { connect } })
+const server = isServed ? new Server() : null
+mount(App, { target: document.getElementById('app')!, props: { connect, server } })

@@ -83,7 +83,7 @@ export const ROOMS: Room[] = [
     name: 'server',
     files: /^server\//,
     rooms: ['configs', 'environments', 'protocol'],
-    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|node:.*)$/,
+    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|undici|node:.*)$/,
   },
   {
     name: 'cli',
@@ -98,7 +98,7 @@ export const ROOMS: Room[] = [
     rooms: ['configs', 'protocol'],
     // The shapes of what the server answers, and of the runs that storage keeps.
     types: ['server', 'storage'],
-    packages: /^(svelte(\/.*)?|comlink|hono\/client|@codemirror\/.*|@lezer\/.*)$/,
+    packages: /^(svelte(\/.*)?|comlink|openai|hono\/client|@codemirror\/.*|@lezer\/.*)$/,
   },
 ]
 
@@ -122,7 +122,7 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   // Our own model server answers by a thread of Node.
   { from: /^server\/inference\/\w+\.ts$/, to: /^workers\/host\.node\.ts$/ },
   // The local engine runs the workers in Node.
-  { from: /^server\/engines\/local\.ts$/, to: /^workers\/host\.node\.ts$/ },
+  { from: /^server\/engines\/local\//, to: /^workers\/(host\.node|storage\/node)\.ts$/ },
 ]
 
 export function roomOf(file: string): Room | undefined {

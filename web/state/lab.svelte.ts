@@ -9,6 +9,7 @@ import { Device } from './device.svelte.ts'
 import { Draft } from './draft.svelte.ts'
 import { Run, type Split } from './run.svelte.ts'
 import { Selection } from './selection.svelte.ts'
+import type { Server } from './server.svelte.ts'
 import { Shelf } from './shelf.svelte.ts'
 import { Theme } from './theme.svelte.ts'
 
@@ -19,7 +20,7 @@ type Pending = 'starting' | 'pausing' | 'stopping' | null
 const HELD_OUT_READ = 12
 
 export type View = 'run' | 'samples' | 'config'
-export type Drawer = 'metrics' | 'runs' | 'device' | null
+export type Drawer = 'metrics' | 'runs' | 'device' | 'models' | null
 
 export class Lab {
   readonly connection: Connection
@@ -28,6 +29,8 @@ export class Lab {
   readonly device = new Device()
   readonly shelf: Shelf
   readonly selection: Selection
+  /** null where a static folder sent the page. */
+  readonly server: Server | null
 
   #run = $state.raw<Run | null>(null)
   #opened = $state.raw<OpenTrainer | null>(null)
@@ -39,8 +42,9 @@ export class Lab {
   view = $state<View>('run')
   drawer = $state<Drawer>(null)
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, server: Server | null = null) {
     this.connection = connection
+    this.server = server
     this.shelf = new Shelf(connection)
     this.selection = new Selection(() => this.#run)
   }

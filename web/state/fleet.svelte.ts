@@ -1,0 +1,119 @@
+// The models behind the server's door: what may be asked for, the nodes that answer, the queue, the adapters. Asked again
+// and again while somebody looks.
+
+import type { AdapterView, NodeView, QueueView } from '../../server/proxy/views.ts'
+import { ask, ServerRefusal } from '../server/ask.ts'
+
+export interface ModelName {
+  id: string
+  kind: 'model' | 'alias' | 'adapter'
+  /** Nodes that serve it. */
+  nodes: string[]
+}
+
+interface ListedModel {
+  id: string
+  parent?: string | null
+  rollout_lab?: { kind: ModelName['kind']; nodes: string[] }
+}
+
+const EVERY_MS = 2000
+
+export class Fleet {
+  #models = $state.raw<ModelName[]>([])
+  #nodes = $state.raw<NodeView[] | null>(null)
+  #queue = $state.raw<QueueView | null>(null)
+  #adapters = $state.raw<AdapterView[]>([])
+  #problem = $state<string | null>(null)
+  #asked = $state(false)
+  /** When the nodes were last told, milliseconds since the epoch: times are shown against it. */
+  #at = $state(Date.now())
+
+  get models() {
+    return this.#models
+  }
+  /** null where there is no proxy to tell of nodes. */
+  get nodes() {
+    return this.#nodes
+  }
+  get queue() {
+    return this.#queue
+  }
+  get adapters() {
+    return this.#adapters
+  }
+  get problem() {
+    return this.#problem
+  }
+  get asked() {
+    return this.#asked
+  }
+  get at() {
+    return this.#at
+  }
+
+  /** Keeps itself fresh until the returned function is called. */
+  watch(): () => void {
+    const stop = new AbortController()
+    const again = async () => {
+      await this.refresh(stop.signal)
+      if (!stop.signal.aborted) timer = setTimeout(again, EVERY_MS)
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined
+    void again()
+    return () => {
+      stop.abort()
+      clearTimeout(timer)
+    }
+  }
+
+  async refresh(signal?: AbortSignal): Promise<void> {
+    try {
+      const [models, nodes, queue, adapters] = await Promise.all([
+        ask<{ data: ListedModel[] }>('v1/models', { signal }),
+        optional<{ nodes: NodeView[] }>('api/proxy/nodes', signal),
+        optional<QueueView>('api/proxy/queue', signal),
+        optional<{ adapters: AdapterView[] }>('api/proxy/adapters', signal),
+      ])
+      this.#models = models.data.map(nameOf)
+      this.#nodes = nodes?.nodes ?? null
+      this.#queue = queue
+      this.#adapters = adapters?.adapters ?? []
+      this.#at = Date.now()
+      this.#problem = null
+    } catch (error) {
+      if (signal?.aborted) return
+      this.#problem = error instanceof Error ? error.message : String(error)
+    }
+    this.#asked = true
+  }
+
+  /** Keeps new requests away from a node, or lets them come again. */
+  async drain(node: NodeView): Promise<void> {
+    const verb = isDrained(node) ? 'undrain' : 'drain'
+    try {
+      await ask(`api/proxy/nodes/${encodeURIComponent(node.name)}/${verb}`, { method: 'POST' })
+      await this.refresh()
+    } catch (error) {
+      this.#problem = error instanceof Error ? error.message : String(error)
+    }
+  }
+}
+
+export function isDrained({ state }: NodeView): boolean {
+  return state === 'draining' || state === 'drained'
+}
+
+/** A server without a proxy has no such route. */
+async function optional<Answer>(path: string, signal?: AbortSignal): Promise<Answer | null> {
+  try {
+    return await ask<Answer>(path, { signal })
+  } catch (error) {
+    if (error instanceof ServerRefusal && (error.status === 404 || error.status === 403)) return null
+    throw error
+  }
+}
+
+function nameOf({ id, parent, rollout_lab: own }: ListedModel): ModelName {
+  return { id, kind: own?.kind ?? (parent == null ? 'model' : 'adapter'), nodes: own?.nodes ?? [] }
+}
