@@ -53,6 +53,8 @@ function page(): ViteUserConfig {
 
 function node(): ViteUserConfig {
   const doors = ['cli/main', 'server/main'].map((door) => [door, join(ROOT, `${door}.ts`)])
+  // The process of a run that the server computes itself; one folder deep, like every built file.
+  doors.push(['server/attempt', join(ROOT, 'server/engines/local/attempt.process.ts')])
   return {
     root: ROOT,
     plugins: [nodeWorkers('build'), tfjsWasm],

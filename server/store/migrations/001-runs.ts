@@ -115,7 +115,7 @@ export const runs: Migration = {
       .addColumn('backend', 'text', (column) => column.notNull())
       .addColumn('adapter', 'text', (column) => column.notNull())
       .addColumn('tokens_per_second', 'double precision', (column) => column.notNull())
-      .addColumn('seconds_per_step', 'double precision')
+      .addColumn('step_tokens_per_second', 'double precision', (column) => column.notNull())
       .addColumn('run_id', 'text')
       .addColumn('created_at', 'bigint', (column) => column.notNull())
       .execute()

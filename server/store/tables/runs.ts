@@ -114,8 +114,10 @@ export interface MeasurementRow {
   model: string
   backend: string
   adapter: string
+  /** While answers are sampled. */
   tokens_per_second: number
-  seconds_per_step: number | null
+  /** Tokens of a step by the time of the whole step. */
+  step_tokens_per_second: number
   /** The run that it was measured on; null for a measurement of its own. */
   run_id: string | null
   created_at: number
