@@ -1,0 +1,105 @@
+// The proxy's routes: OpenAI's, which are written past the router, and those under /api/proxy about the proxy itself.
+
+import type { HttpBindings } from '@hono/node-server'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { type Context, Hono, type MiddlewareHandler } from 'hono'
+import type { ModelProxy } from './proxy.ts'
+import { Refusal } from './refusal.ts'
+import { ROUTES, routeOf } from './routes.ts'
+import { toCsv } from './usage.ts'
+
+/** Who asks. `key` is an id or a name, never the key itself. */
+export interface Principal {
+  key: string
+  project: string
+  scopes: readonly string[]
+}
+
+export interface ProxyEnv {
+  Bindings: HttpBindings
+  Variables: { principal: Principal }
+}
+
+/** Lets through who has the scope, with `principal` set; answers anybody else. */
+export type Guard = (scope: 'infer' | 'operator') => MiddlewareHandler<ProxyEnv>
+
+/** `/v1/…`, `/tokenize` and `/detokenize`. */
+export function openAIRoutes(proxy: ModelProxy, guard: Guard) {
+  const app = new Hono<ProxyEnv>()
+  const infer = guard('infer')
+  for (const { method, path } of ROUTES) {
+    if (method === 'GET') app.get(path, infer, (c) => c.json(proxy.models(c.var.principal.project)))
+    else app.post(path, infer, (c) => pass(c, proxy))
+  }
+  app.onError(asJson)
+  app.all('/v1/*', (c) => asJson(nothingAt(c), c))
+  return app
+}
+
+/** `/nodes`, `/queue`, `/adapters`, `/usage` and `/metrics`, to be mounted under /api/proxy. */
+export function proxyRoutes(proxy: ModelProxy, guard: Guard) {
+  const infer = guard('infer')
+  const operator = guard('operator')
+  const app = new Hono<ProxyEnv>()
+    .get('/nodes', infer, (c) => c.json({ nodes: proxy.fleet.nodes.map((node) => node.view()) }))
+    .get('/queue', infer, (c) => c.json(proxy.fleet.queue.view()))
+    .post('/nodes/:name/drain', operator, (c) => c.json(drain(proxy, c.req.param('name'), true)))
+    .post('/nodes/:name/undrain', operator, (c) => c.json(drain(proxy, c.req.param('name'), false)))
+    .get('/usage', infer, async (c) => {
+      const { key, scopes } = c.var.principal
+      const { from, to, key: asked, project } = c.req.query()
+      const all = scopes.includes('operator')
+      const today = new Date().toISOString().slice(0, 10)
+      const query = { from: day('from', from ?? today), to: day('to', to ?? today), key: all ? asked : key, project }
+      const usage = await proxy.usage.read(query)
+      if (c.req.query('format') !== 'csv') return c.json({ usage })
+      const name = `usage-${query.from}-${query.to}.csv`
+      return c.body(toCsv(usage), 200, {
+        'Content-Type': 'text/csv; charset=utf-8',
+        'Content-Disposition': `attachment; filename="${name}"`,
+      })
+    })
+    .get('/metrics', operator, async (c) => {
+      const { registry } = proxy.telemetry
+      return c.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType })
+    })
+  app.onError(asJson)
+  return app
+}
+
+async function pass(c: Context<ProxyEnv>, proxy: ModelProxy): Promise<Response> {
+  const { incoming, outgoing } = c.env ?? {}
+  if (!incoming || !outgoing || !('socket' in outgoing))
+    throw new Refusal(500, 'internal', 'The proxy answers requests of an HTTP/1.1 server of Node alone.')
+  const route = routeOf(incoming.method!, incoming.url!)
+  if (!route) throw nothingAt(c)
+  const { key, project } = c.var.principal
+  await proxy.forward(route, incoming as never, outgoing as never, { key, project })
+  return RESPONSE_ALREADY_SENT
+}
+
+function drain(proxy: ModelProxy, name: string, draining: boolean) {
+  const node = proxy.fleet.node(name)
+  if (!node) throw new Refusal(404, 'node_not_found', `There is no node ${name}.`)
+  node.setDraining(draining)
+  proxy.fleet.queue.pump()
+  return node.view()
+}
+
+function day(name: string, text: string): string {
+  if (/^\d{4}-\d\d-\d\d$/.test(text)) return text
+  throw new Refusal(400, 'invalid_day', `${name} has to be a day such as 2026-11-21.`, { param: name })
+}
+
+function nothingAt(c: Context) {
+  return new Refusal(404, 'not_found', `There is nothing at ${c.req.method} ${c.req.path} here.`)
+}
+
+function asJson(error: Error, c: Context) {
+  if (!(error instanceof Refusal)) {
+    console.error(error)
+    error = new Refusal(500, 'internal', `The server failed at ${c.req.method} ${c.req.path}.`)
+  }
+  const { view, status, headers } = error as Refusal
+  return c.json(view, status as 400, headers)
+}

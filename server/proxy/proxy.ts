@@ -1,0 +1,129 @@
+// The proxy as one thing: made from its config and what the server lends it, and closed with the server.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AdapterDesk } from './adapters/desk.ts'
+import { Prefixes } from './affinity.ts'
+import { RetryBudget } from './budget.ts'
+import type { NodeConfig, ProxyConfig } from './config.ts'
+import { Fleet } from './fleet.ts'
+import { type Caller, type Forwarding, forward } from './forward.ts'
+import { listModels, type Names } from './names.ts'
+import type { Node } from './node.ts'
+import { Rates } from './rates.ts'
+import type { Route } from './routes.ts'
+import { Telemetry } from './telemetry.ts'
+import { Usage, type UsageStore } from './usage.ts'
+
+export interface ProxyOptions {
+  config: ProxyConfig
+  nodes: readonly NodeConfig[]
+  usage: UsageStore
+  /** Left out, no adapter is kept or loaded. */
+  adapters?: AdapterDesk
+}
+
+export class ModelProxy {
+  readonly fleet: Fleet
+  readonly usage: Usage
+  readonly telemetry: Telemetry
+  readonly adapters: AdapterDesk | null
+  readonly #forwarding: Forwarding
+  readonly #created = Math.floor(Date.now() / 1000)
+  #open = 0
+  #whenIdle: (() => void) | null = null
+
+  constructor({ config, nodes, usage, adapters }: ProxyOptions) {
+    const prefixes = new Prefixes(config.sticky)
+    this.adapters = adapters ?? null
+    this.fleet = new Fleet(config, prefixes, { returned: (node) => this.#reconcile(node) })
+    this.usage = new Usage(usage)
+    this.telemetry = new Telemetry(() => this.fleet)
+    this.#forwarding = {
+      config,
+      fleet: this.fleet,
+      rates: new Rates(config),
+      budget: new RetryBudget(config.retries),
+      prefixes,
+      names: this.#names(config),
+      closing: false,
+      report: (account) => {
+        this.usage.count(account)
+        this.telemetry.count(account)
+      },
+      forgot: ({ node }) => this.#reconcile(node),
+    }
+    if (adapters) adapters.changed = () => this.#adaptersChanged()
+    this.fleet.configure(config, nodes)
+  }
+
+  get config() {
+    return this.#forwarding.config
+  }
+
+  /** Takes up another config at once; requests under way go on. */
+  configure(config: ProxyConfig, nodes: readonly NodeConfig[]) {
+    const f = this.#forwarding
+    f.config = config
+    f.rates.configure(config)
+    f.budget.configure(config.retries)
+    f.prefixes.configure(config.sticky)
+    f.names = this.#names(config)
+    this.fleet.configure(config, nodes)
+    for (const node of this.fleet.nodes) if (node.health === 'up') this.#reconcile(node)
+  }
+
+  async forward(route: Route, incoming: IncomingMessage, outgoing: ServerResponse, caller: Caller): Promise<void> {
+    this.#open++
+    try {
+      await forward(this.#forwarding, route, incoming, outgoing, caller)
+    } finally {
+      this.#open--
+      if (this.#open === 0) this.#whenIdle?.()
+    }
+  }
+
+  models(project: string) {
+    return { object: 'list' as const, data: listModels(project, this.#forwarding.names, this.#created) }
+  }
+
+  /** Takes no more requests, lets open answers end, cuts what is left, and writes what was counted. */
+  async close() {
+    const f = this.#forwarding
+    f.closing = true
+    if (this.#open > 0) {
+      const idle = new Promise<void>((resolve) => {
+        this.#whenIdle = resolve
+      })
+      const patience = setTimeout(() => this.fleet.cut('the server is being stopped'), f.config.shutdown_seconds * 1000)
+      await idle
+      clearTimeout(patience)
+    }
+    await this.fleet.close()
+    await this.usage.close()
+  }
+
+  #names(config: ProxyConfig): Names {
+    const { fleet, adapters } = this
+    return {
+      aliases: config.aliases,
+      get adapters() {
+        return adapters?.wanted ?? []
+      },
+      get nodes() {
+        return fleet.nodes
+      },
+    }
+  }
+
+  #adaptersChanged() {
+    for (const node of this.fleet.nodes) if (node.health === 'up') this.#reconcile(node)
+  }
+
+  /** Compares what the node serves with what it should, and makes it so. */
+  #reconcile(node: Node) {
+    const watch = this.fleet.watchOf(node)
+    if (!watch) return
+    const done = this.adapters ? this.adapters.reconcile(node, () => watch.readModels()) : watch.readModels()
+    void done.catch(() => watch.checkNow()).finally(() => this.fleet.queue.pump())
+  }
+}
