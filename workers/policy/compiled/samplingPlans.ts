@@ -1,0 +1,309 @@
+// The decoder for rows that each belong to a slot of the cache: one token of many sequences while decoding, many tokens of
+// a few while a prompt is read in. Both run the same sums in the same order, so that a token's numbers never depend on how
+// it was batched.
+
+import { attendCache, attendCacheFused, attendCacheWorkgroups } from '../../gpu/kernels/attendCache.ts'
+import { copyCache, copyCacheWorkgroups } from '../../gpu/kernels/copyCache.ts'
+import { draw, SLOT_WORDS, seenWords } from '../../gpu/kernels/draw.ts'
+import { embed, embedWorkgroups } from '../../gpu/kernels/embed.ts'
+import { ropeCache, ropeCacheWorkgroups } from '../../gpu/kernels/ropeCache.ts'
+import { type Bound, type Dispatch, Plan } from '../../gpu/plan.ts'
+import { type Engine, rotaryTurns } from './engine.ts'
+import { productDispatches } from './product.ts'
+import { PRODUCTS, type Product, padTo, productWidths } from './shape.ts'
+import { samplingOrder, samplingTile } from './tiles.ts'
+
+/** Tokens that are decoded between two readbacks, at most. */
+export const STEPS_PER_BLOCK = 16
+/** Blocks on their way at once. */
+export const BLOCKS_IN_FLIGHT = 2
+/** Rows of one prefill dispatch. */
+export const PREFILL_ROWS = 512
+
+export interface CacheSize {
+  slots: number
+  /** S, positions per slot. */
+  positions: number
+}
+
+/** Everything on the GPU that sampling needs beside the weights; made anew when the cache must grow. */
+export class SamplingPlans {
+  /** [slots + 1, SLOT_WORDS]; the last slot is never open and takes the rows that pad a batch. */
+  readonly slots: GPUBuffer
+  readonly rule: GPUBuffer
+  readonly seen: GPUBuffer
+  /** [STEPS_PER_BLOCK, rows] of (token, log-probability, entropy, open). */
+  readonly drawn: GPUBuffer
+  readonly rowTable: GPUBuffer
+  readonly prefillRows: GPUBuffer
+  readonly prefillIds: GPUBuffer
+  readonly copies: GPUBuffer
+  readonly maxRows: number
+  readonly #buffers: GPUBuffer[] = []
+  readonly #keys: GPUBuffer[]
+  readonly #values: GPUBuffer[]
+  readonly #turns: GPUBuffer
+  readonly #x: GPUBuffer
+  readonly #between: GPUBuffer
+  readonly #qkv: GPUBuffer
+  readonly #queries: GPUBuffer
+  readonly #attended: GPUBuffer
+  readonly #h: GPUBuffer
+  readonly #u: GPUBuffer
+  readonly #scratch: GPUBuffer
+  readonly #logits: GPUBuffer
+  readonly #bodies = new Map<number, Plan>()
+  readonly #draws = new Map<number, Plan[]>()
+  readonly #prefills = new Map<number, Plan>()
+
+  constructor(
+    readonly engine: Engine,
+    readonly size: CacheSize,
+  ) {
+    const { shape, memory, staging } = engine
+    const { card } = shape
+    const rows = padTo(Math.max(size.slots, 16), 64)
+    this.maxRows = rows
+    const wide = padTo(Math.max(rows, PREFILL_ROWS), 128)
+    const make = (owner: 'cache' | 'activations' | 'tables', floats: number, label: string) => {
+      const buffer = memory.storage(owner, floats * 4, label)
+      this.#buffers.push(buffer)
+      return buffer
+    }
+    const cacheFloats = size.slots * size.positions * card.kvHeads * card.headWidth
+    this.#keys = Array.from({ length: card.layers }, (_, i) => make('cache', cacheFloats, `keys ${i}`))
+    this.#values = Array.from({ length: card.layers }, (_, i) => make('cache', cacheFloats, `values ${i}`))
+    this.slots = make('tables', (size.slots + 1) * SLOT_WORDS, 'slots')
+    this.seen = make('tables', (size.slots + 1) * seenWords(card.vocabulary), 'seen')
+    this.rule = memory.uniform('tables', 128, 'rule')
+    this.#buffers.push(this.rule)
+    this.drawn = make('tables', STEPS_PER_BLOCK * rows * 4, 'drawn')
+    this.rowTable = make('tables', rows * 2, 'rows')
+    this.prefillRows = make('tables', wide * 2, 'prefill rows')
+    this.prefillIds = make('tables', wide, 'prefill ids')
+    this.copies = make('tables', rows * 4, 'copies')
+    const turns = rotaryTurns(engine, size.positions)
+    this.#turns = make('tables', turns.length, 'turns')
+    engine.device.queue.writeBuffer(this.#turns, 0, turns)
+    const widest = Math.max(...staging.layers.flatMap((layer) => PRODUCTS.map((product) => layer[product].rank)), 16)
+    this.#x = make('activations', wide * shape.width, 'x')
+    this.#between = make('activations', wide * shape.width, 'x between')
+    this.#qkv = make('activations', wide * shape.qkv, 'qkv')
+    this.#queries = make('activations', wide * card.heads * card.headWidth, 'queries')
+    this.#attended = make('activations', wide * shape.attended, 'attended')
+    this.#h = make('activations', wide * shape.ffn, 'h')
+    this.#u = make('activations', wide * widest, 'u')
+    const splits = Math.max(
+      ...PRODUCTS.map((product) => {
+        const { input, output } = productWidths(shape, product)
+        return this.#order(output, input).splits > 1 ? this.#order(output, input).splits * output : 0
+      }),
+    )
+    this.#scratch = make('activations', Math.max(16, wide * splits), 'parts of sums')
+    this.#logits = make('activations', rows * shape.vocabulary, 'logits')
+  }
+
+  /** One token for each row of the table: everything up to the logits. */
+  body(rows: number): Plan {
+    return this.#remember(this.#bodies, rows, () => {
+      const { shape, weights } = this.engine
+      const dispatches = [
+        ...this.#embed(rows, 'slots'),
+        ...this.#layers(rows, 'slots'),
+        ...productDispatches({
+          name: 'head',
+          direction: 'forward',
+          M: rows,
+          input: this.#x,
+          matrix: weights.head,
+          tile: samplingTile(this.#order(shape.vocabulary, shape.width), rows, shape.vocabulary),
+          norm: { gain: weights.finalNorm, width: shape.card.width, epsilon: shape.card.normEpsilon },
+          scratch: this.#scratch,
+          output: this.#logits,
+        }),
+      ]
+      return new Plan(this.engine.pipelines, dispatches)
+    })
+  }
+
+  /** Draws one token per row, as the block's step `step`. */
+  draw(rows: number, step: number): Plan {
+    const plans = this.#remember(this.#draws, rows, () => {
+      const { shape, pipelines } = this.engine
+      const kernel = draw({ vocabulary: shape.card.vocabulary, stride: shape.vocabulary })
+      return Array.from({ length: STEPS_PER_BLOCK }, (_, index) => {
+        const drawn = { buffer: this.drawn, offset: index * rows * 16, size: rows * 16 }
+        const buffers: Bound[] = [this.#logits, this.rowTable, this.rule, this.slots, this.seen, drawn]
+        return new Plan(pipelines, [{ kernel, buffers, workgroups: [rows] }])
+      })
+    })
+    return plans[step]
+  }
+
+  /** Reads in `rows` tokens of `prefillIds` at the places of `prefillRows`: keys and values only. */
+  prefill(rows: number): Plan {
+    return this.#remember(this.#prefills, rows, () => {
+      const dispatches = [...this.#embed(rows, 'ids'), ...this.#layers(rows, 'rows')]
+      return new Plan(this.engine.pipelines, dispatches)
+    })
+  }
+
+  /** Copies up to `count` positions between slots, `copies` entries of the table. */
+  copy(copies: number, count: number): Plan {
+    const { card } = this.engine.shape
+    const shape = { kvHeads: card.kvHeads, headWidth: card.headWidth, positions: this.size.positions }
+    const kernel = copyCache(shape)
+    return new Plan(
+      this.engine.pipelines,
+      this.#keys.map((keys, layer) => ({
+        kernel,
+        buffers: [keys, this.#values[layer], this.copies],
+        workgroups: copyCacheWorkgroups(shape, copies, count),
+      })),
+    )
+  }
+
+  dispose(): void {
+    this.engine.memory.free(...this.#buffers)
+  }
+
+  #remember<T>(known: Map<number, T>, rows: number, make: () => T): T {
+    let value = known.get(rows)
+    if (value === undefined) {
+      value = make()
+      known.set(rows, value)
+    }
+    return value
+  }
+
+  #order(N: number, K: number) {
+    return samplingOrder(N, K, this.engine.limits)
+  }
+
+  #embed(rows: number, tokens: 'slots' | 'ids'): Dispatch[] {
+    const { weights, shape } = this.engine
+    const { embedding } = weights
+    const spec = { vocabulary: shape.card.vocabulary, width: shape.width, format: embedding.format, tokens }
+    const table = embedding.scales ? [embedding.words, embedding.scales] : [embedding.words]
+    const ids = tokens === 'slots' ? [this.rowTable, this.slots] : [this.prefillIds]
+    return [{ kernel: embed(spec), buffers: [...table, ...ids, this.#x], workgroups: embedWorkgroups(spec, rows) }]
+  }
+
+  #layers(rows: number, place: 'slots' | 'rows'): Dispatch[] {
+    const { shape, weights } = this.engine
+    return weights.layers.flatMap((_, layer) => this.#layer(layer, rows, place, shape.card.queryKeyValueBias))
+  }
+
+  #layer(index: number, rows: number, place: 'slots' | 'rows', biased: boolean): Dispatch[] {
+    const { weights, shape } = this.engine
+    const layer = weights.layers[index]
+    const norm = (gain: GPUBuffer) => ({ gain, width: shape.card.width, epsilon: shape.card.normEpsilon })
+    return [
+      ...this.#product(index, 'qkv', rows, this.#x, this.#qkv, {
+        norm: norm(layer.inputNorm),
+        ...(biased ? { epilogue: 'bias' as const, addend: layer.qkvBias } : {}),
+      }),
+      ...this.#attention(index, rows, place),
+      ...this.#product(index, 'o', rows, this.#attended, this.#between, { epilogue: 'residual', addend: this.#x }),
+      ...this.#product(index, 'gateUp', rows, this.#between, this.#h, {
+        norm: norm(layer.outputNorm),
+        epilogue: 'swiglu',
+      }),
+      ...this.#product(index, 'down', rows, this.#h, this.#x, { epilogue: 'residual', addend: this.#between }),
+    ]
+  }
+
+  #product(
+    layer: number,
+    product: Product,
+    rows: number,
+    input: GPUBuffer,
+    output: GPUBuffer,
+    options: {
+      norm?: { gain: GPUBuffer; width: number; epsilon: number }
+      epilogue?: 'bias' | 'residual' | 'swiglu'
+      addend?: GPUBuffer | null
+    },
+  ): Dispatch[] {
+    const { weights, staging, staged } = this.engine
+    const matrix = weights.layers[layer].products[product]
+    const { rank, a, b } = staging.layers[layer][product]
+    const dispatches: Dispatch[] = []
+    if (rank > 0) {
+      const factor = { format: 'f32' as const, rows: rank, columns: matrix.columns, words: staged, scales: null }
+      dispatches.push(
+        ...productDispatches({
+          name: `${product}.loraA`,
+          direction: 'forward',
+          M: rows,
+          input,
+          matrix: factor,
+          part: { words: region(staged, a), scales: null, rows: rank },
+          tile: samplingTile(this.#order(rank, matrix.columns), rows, rank),
+          // The row's scale multiplies base and extension together, so it is left to the product.
+          norm: options.norm ? { gain: options.norm.gain } : undefined,
+          scratch: this.#scratch,
+          output: this.#u,
+        }),
+      )
+    }
+    dispatches.push(
+      ...productDispatches({
+        name: product,
+        direction: 'forward',
+        M: rows,
+        input,
+        matrix,
+        tile: samplingTile(this.#order(matrix.rows, matrix.columns), rows, matrix.rows),
+        extension: rank > 0 ? { rank, u: this.#u, e: region(staged, b) } : null,
+        ...options,
+        scratch: this.#scratch,
+        output,
+      }),
+    )
+    return dispatches
+  }
+
+  #attention(index: number, rows: number, place: 'slots' | 'rows'): Dispatch[] {
+    const { card, qkv: stride, attended: outStride } = this.engine.shape
+    const { queryNorm, keyNorm } = this.engine.weights.layers[index]
+    const shape = {
+      heads: card.heads,
+      kvHeads: card.kvHeads,
+      headWidth: card.headWidth,
+      stride,
+      norm: card.queryKeyNorm,
+      epsilon: card.normEpsilon,
+      positions: this.size.positions,
+      outStride,
+      place,
+    }
+    const norms = card.queryKeyNorm ? [queryNorm!, keyNorm!] : []
+    const [keys, values] = [this.#keys[index], this.#values[index]]
+    if (place === 'slots') {
+      return [
+        {
+          kernel: attendCacheFused(shape),
+          buffers: [this.#qkv, this.rowTable, this.slots, this.#turns, ...norms, keys, values, this.#attended],
+          workgroups: attendCacheWorkgroups(shape, rows),
+        },
+      ]
+    }
+    return [
+      {
+        kernel: ropeCache(shape),
+        buffers: [this.#qkv, this.prefillRows, this.#turns, ...norms, keys, values, this.#queries],
+        workgroups: ropeCacheWorkgroups(shape, rows),
+      },
+      {
+        kernel: attendCache(shape),
+        buffers: [this.#queries, this.prefillRows, keys, values, this.#attended],
+        workgroups: attendCacheWorkgroups(shape, rows),
+      },
+    ]
+  }
+}
+
+export function region(buffer: GPUBuffer, { offset, size }: { offset: number; size: number }): Bound {
+  return { buffer, offset: offset * 4, size: Math.max(4, size * 4) }
+}
