@@ -31,6 +31,7 @@ export class RunReport {
     if (event.kind === 'started') this.#begin(event)
     else if (event.kind === 'step') this.#tellStep(event)
     else if (event.kind === 'evaluation') this.#tellEvaluation(event)
+    else if (event.kind === 'fetch') this.#tellFetch(event)
     else if (event.kind === 'phase') this.#tellNow(event.note ? event.note.toLowerCase() : DOING[event.phase])
     else if (event.kind === 'progress') this.#tellProgress(event)
     else if (event.kind === 'note')
@@ -74,6 +75,12 @@ export class RunReport {
     const doing = step > this.#step ? DOING[phase] : 'evaluating'
     const rate = tokensPerSecond ? ` · ${Math.round(tokensPerSecond)} tokens/s` : ''
     this.#tellNow(`${doing} ${done}/${total}${rate}`)
+  }
+
+  #tellFetch({ file, doneBytes, totalBytes }: Extract<RunEvent, { kind: 'fetch' }>): void {
+    const megabytes = (bytes: number) => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)
+    const total = totalBytes === null ? '' : ` of ${megabytes(totalBytes)}`
+    this.#status(`fetching ${file}: ${megabytes(doneBytes)}${total} MB`)
   }
 
   #tellNow(doing: string): void {

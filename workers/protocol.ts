@@ -109,6 +109,8 @@ export type RunEvent = EventBase & RunEventBody
 
 export type RunEventBody =
   | { kind: 'started'; description: RunDescription; config: RunConfig }
+  /** A file of the model on its way, before the run begins; bytes of all that is to be brought, null where nobody said. */
+  | { kind: 'fetch'; file: string; doneBytes: number; totalBytes: number | null }
   | { kind: 'state'; state: 'loading' | 'paused' | 'running' | 'finished' | 'stopped' | 'failed'; reason?: string }
   /** A phase of step `step` begins; `line` is the marker of the line of step.ts that runs, for the page to light. */
   | { kind: 'phase'; step: number; phase: Phase; line: string; note?: string }

@@ -10,7 +10,7 @@ import { type OpenRun, openRun, type TrainerServices } from './trainer/openRun.t
 import { isUnsaved, saveIsDue, saveRun } from './trainer/saving.ts'
 import { Interrupted, takeEvaluation, takeStep } from './trainer/takeStep.ts'
 
-export type { Learner, TrainerServices } from './trainer/openRun.ts'
+export type { FetchProgress, Learner, TrainerServices } from './trainer/openRun.ts'
 
 type Wish = 'run' | 'once' | 'pause' | 'stop'
 

@@ -24,6 +24,42 @@ export const browser = z
       group,
       unit: 'rollouts',
     }),
+    recompute: knob(z.enum(['auto', 'none', 'elementwise', 'layer']).default('auto'), {
+      label: 'Compute again',
+      help: 'What the backward pass computes again instead of keeping it: nothing, what costs no matrix product, or whole layers. Each saves more memory than the one before and takes longer; none changes the update. auto: elementwise.',
+      group,
+      used: 'not yet',
+      instead: 'what the backward pass needs is kept',
+    }),
+    token_budget: knob(z.number().int().min(1).nullable().default(null), {
+      label: 'Tokens at once',
+      help: 'Tokens that one forward and backward pass holds; rows are packed up to it. It changes time and memory, never the update. Empty: micro_batch_size rows of full length.',
+      group,
+      unit: 'tokens',
+      used: 'not yet',
+      instead: 'micro_batch_size says how many rows a pass holds',
+    }),
+    memory_gb: knob(z.number().min(0.1).nullable().default(null), {
+      label: 'Memory to use',
+      help: 'A run that would need more than this is refused before its weights are fetched, with the change that would make it fit. Browsers do not say how much memory a GPU has. Empty: only what cannot work at all is refused.',
+      group,
+      unit: 'GB',
+    }),
+    hub: knob(
+      z
+        .string()
+        .regex(
+          /^https?:\/\/[^\s@]+$/,
+          'expected an address such as https://huggingface.co, without a name or password in it',
+        )
+        .nullable()
+        .default(null),
+      {
+        label: 'Hub',
+        help: "Where models with an owner in their name come from: Hugging Face, or a mirror that has its paths. Tokens are never part of a config. Empty: https://huggingface.co; in Node, HF_ENDPOINT's.",
+        group,
+      },
+    ),
     rescored_groups: knob(z.number().int().min(0).default(2), {
       label: 'Groups scored again',
       help: 'Groups per step whose tokens are scored once more after the update, so that the token view shows what it changed.',

@@ -9,7 +9,7 @@ const group = 'Policy' as const
 
 export const model = knob(z.string().min(1).default('lab-tiny'), {
   label: 'Model',
-  help: 'The policy that learns: a bundled model (lab-tiny, lab-nano), a Hugging Face id, or a folder. The documents train Qwen3 models of 0.6 to 30 billion parameters.',
+  help: 'The policy that learns: a bundled model (lab-tiny, lab-nano), a Hugging Face id (Qwen/Qwen3-0.6B), a folder that was dropped on the page (dropped:name), or in Node any folder (file:/home/me/model). The documents train Qwen3 models of 0.6 to 30 billion parameters.',
   group,
 })
 

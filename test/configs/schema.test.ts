@@ -113,7 +113,7 @@ describe('what is not used here', () => {
     )) {
       const value =
         knob.type === 'choice'
-          ? knob.choices![0]
+          ? knob.choices!.find((choice) => choice !== knob.default)
           : knob.type === 'table'
             ? { a: 1 }
             : knob.default === true

@@ -3,9 +3,12 @@
 import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { ROOT } from '../../build/paths.ts'
+import { createRealm } from '../../workers/host/realm.node.ts'
 import { HubClient } from '../../workers/hub/client.ts'
 import { readDirectly } from '../../workers/hub/direct.ts'
+import { readModelName } from '../../workers/hub/name.ts'
 import { type HubProgress, type OpenHubOptions, openHubModel } from '../../workers/hub/open.ts'
 import { shardsOf } from '../../workers/hub/place.ts'
 import { hubCacheFolder, hubToken, NodeModelStore } from '../../workers/hub/store.node.ts'
@@ -276,5 +279,70 @@ describe('where huggingface_hub keeps things', () => {
     await writeFile(join(folder, 'token'), 'hf_y\n')
     expect(await hubToken({ HF_HOME: folder })).toBe('hf_y')
     expect(await hubToken({ HF_HOME: join(folder, 'none') })).toBeNull()
+  })
+})
+
+describe('the name of a model', () => {
+  it.each([
+    ['lab-tiny', { kind: 'bundled', name: 'lab-tiny' }],
+    ['Qwen/Qwen3-0.6B', { kind: 'hub', name: 'Qwen/Qwen3-0.6B' }],
+    ['dropped:my model', { kind: 'dropped', name: 'my model' }],
+    ['file:///data/my%20model', { kind: 'folder', path: '/data/my model' }],
+    ['file:/data/model', { kind: 'folder', path: '/data/model' }],
+    ['file:here', { kind: 'folder', path: 'here' }],
+    ['./out/model', { kind: 'folder', path: './out/model' }],
+    ['~/model', { kind: 'folder', path: '~/model' }],
+    ['outputs/run/model', { kind: 'folder', path: 'outputs/run/model' }],
+  ])('%s', (model, named) => {
+    expect(readModelName(model)).toEqual(named)
+  })
+
+  it('that is none is a sentence', () => {
+    expect(() => readModelName('https://example.org/model')).toThrow(
+      /There is no model "https:.* expected a bundled model/,
+    )
+    expect(() => readModelName('two words')).toThrow(/a Hugging Face id \(Qwen\/Qwen3-0\.6B\) or a folder/)
+  })
+})
+
+describe('a run in Node', () => {
+  const place = { models: join(ROOT, 'models'), runs: '', wasm: '' }
+  const set = (variables: Record<string, string>) => {
+    const before = { ...process.env }
+    Object.assign(process.env, variables)
+    onTestFinished(() => {
+      for (const name of Object.keys(variables)) {
+        if (before[name] === undefined) delete process.env[name]
+        else process.env[name] = before[name]
+      }
+    })
+  }
+
+  it('has its model from a hub, a mirror, a folder or beside it', async () => {
+    set({ HF_HOME: folder, HF_ENDPOINT: hub.base, HF_TOKEN: 'hf_right' })
+    const realm = createRealm(place)
+    const told: string[] = []
+    const read = await realm.modelFiles(WHOLE, { onFetch: ({ file }) => told.push(file) })
+    const model = await openModel(read, WHOLE)
+    expect(told).toContain('model.safetensors')
+    const snapshots = join(folder, 'hub', 'models--someone--whole', 'snapshots')
+    const snapshot = join(snapshots, (await readdir(snapshots))[0])
+    expect((await openModel(await realm.modelFiles(`file:${snapshot}`), 'folder')).hash).toBe(model.hash)
+    expect((await openModel(await realm.modelFiles('lab-nano'), 'lab-nano')).card.layers).toBeGreaterThan(0)
+    await expect(realm.modelFiles('lab-huge')).rejects.toThrow(
+      /There is no model lab-huge: neither .* holds a config\.json/,
+    )
+    await expect(realm.modelFiles('dropped:x')).rejects.toThrow(/Name its folder: file:/)
+  })
+
+  it("gives the machine's token to its own hub, and not to one that a config names", async () => {
+    set({ HF_HOME: folder, HF_ENDPOINT: `${hub.base}/`, HF_TOKEN: 'hf_right' })
+    await createRealm(place).modelFiles(WHOLE)
+    expect(hub.asked.some(({ authorization }) => authorization === 'Bearer hf_right')).toBe(true)
+    const other = await startHub(await hosted())
+    onTestFinished(() => other.close())
+    await createRealm(place).modelFiles(SHARDED, { hub: other.base })
+    expect(other.asked.length).toBeGreaterThan(0)
+    expect(other.asked.filter(({ authorization }) => authorization !== null)).toEqual([])
   })
 })

@@ -111,8 +111,8 @@ describe('rollout-lab train', () => {
     await expect(train(request('none', { set: ['batch_size=10', 'rollouts_per_example=4'] }))).rejects.toThrow(
       /batch_size/,
     )
-    await expect(train(request('none', { set: ['model="nobody/knows"'] }))).rejects.toThrow(
-      /There is no model nobody\/knows/,
+    await expect(train(request('none', { set: ['model="file:nobody/knows"'] }))).rejects.toThrow(
+      /There is no model file:nobody\/knows/,
     )
     await expect(train(request('none', { resume: true }))).rejects.toThrow(/holds no run to resume/)
   }, 60_000)

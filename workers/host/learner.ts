@@ -11,13 +11,21 @@ import { type Read, writeSafetensors } from '../policy/weights.ts'
 import type { ExportedFile, ModelDescription } from '../protocol.ts'
 import type { Script } from '../step/run.ts'
 import type { RunLibrary } from '../storage/store.ts'
-import type { Learner } from '../trainer.ts'
+import type { FetchProgress, Learner } from '../trainer.ts'
+
+export interface ModelRequest {
+  /** The address of another hub than the usual one. */
+  hub?: string | null
+  onFetch?: (progress: FetchProgress) => void
+  /** What its user should know of how the files are had. */
+  onNote?: (sentence: string) => void
+}
 
 /** What a thread offers: files, a disk, something to compute on. */
 export interface Realm {
   library(): Promise<RunLibrary>
   /** The files of a model, by the name that a config gives it. Throws a sentence when there is no such model. */
-  modelFiles(name: string): Promise<Read>
+  modelFiles(name: string, request?: ModelRequest): Promise<Read>
   openDevice(backend: Backend | 'auto'): Promise<Device>
 }
 
@@ -25,8 +33,14 @@ export async function openLearner(
   realm: Realm,
   config: RunConfig,
   choices: Record<string, unknown> | null,
+  onFetch?: (progress: FetchProgress) => void,
 ): Promise<Learner> {
-  const read = await realm.modelFiles(config.model)
+  const notes: string[] = []
+  const read = await realm.modelFiles(config.model, {
+    hub: config.browser.hub,
+    onFetch,
+    onNote: (sentence) => notes.push(sentence),
+  })
   const model = await openModel(read, config.model)
   const device = await realm.openDevice(config.browser.backend)
   try {
@@ -54,7 +68,7 @@ export async function openLearner(
         memoryLimitBytes: device.memoryLimitBytes,
       },
       choices: slots === undefined ? {} : { slots },
-      notes: deviceNotes(device),
+      notes: [...notes, ...deviceNotes(device)],
       lost: device.lost,
       export: () => exportPolicy(config, model, policy, read),
       dispose() {

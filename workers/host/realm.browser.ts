@@ -1,17 +1,52 @@
-// What a worker of a page has: models fetched from beside the page, OPFS and IndexedDB, the browser's devices.
+// What a worker of a page has: models beside the page, of a hub or dropped on it, OPFS and IndexedDB, the browser's
+// devices.
 
 import { openDevice } from '../gpu/device.ts'
-import type { Read } from '../policy/weights.ts'
+import { HUGGING_FACE, HubClient } from '../hub/client.ts'
+import { readDirectly } from '../hub/direct.ts'
+import { droppedName, readModelName } from '../hub/name.ts'
+import { openHubModel, readKept } from '../hub/open.ts'
+import { DROPPED } from '../hub/place.ts'
+import { openBrowserModels } from '../hub/store.browser.ts'
+import { readToken } from '../hub/tokens.browser.ts'
+import { MissingFile, type Read } from '../policy/weights.ts'
 import { openBrowserLibrary } from '../storage/browser.ts'
-import type { Realm } from './learner.ts'
+import type { ModelRequest, Realm } from './learner.ts'
 import type { Place } from './link.ts'
 
 export function createRealm({ models, runs, wasm }: Place): Realm {
   return {
     library: () => openBrowserLibrary({ name: runs }),
-    modelFiles: async (name) => fetched(new URL(`${encodeURIComponent(name)}/`, models), name),
+    async modelFiles(model, request = {}) {
+      const named = readModelName(model)
+      if (named.kind === 'hub') return fromHub(named.name, request)
+      if (named.kind === 'dropped') return fromDrop(named.name)
+      if (named.kind === 'bundled') return fetched(new URL(`${encodeURIComponent(model)}/`, models), model)
+      throw new Error(
+        `A page cannot read the folder ${named.path}: drop it on the page instead, or train in Node (rollout-lab train).`,
+      )
+    },
     openDevice: (backend) => openDevice({ backend, wasmFolder: () => wasm }),
   }
+}
+
+async function fromHub(model: string, { hub, onFetch, onNote }: ModelRequest): Promise<Read> {
+  const base = hub ?? HUGGING_FACE
+  const client = new HubClient({ base, token: await readToken(base) })
+  const store = await openBrowserModels()
+  if (store) return openHubModel(model, client, store, { onProgress: onFetch })
+  onNote?.(
+    `This window keeps no files, so the weights of ${model} are read from ${client.base} at each start, and are not checked against its digests.`,
+  )
+  return readDirectly(model, client)
+}
+
+async function fromDrop(name: string): Promise<Read> {
+  const place = (await openBrowserModels())?.place(DROPPED, name)
+  const manifest = await place?.manifest()
+  if (!place || !manifest)
+    throw new Error(`There is no model ${droppedName(name)} in this browser: drop its folder on the page again.`)
+  return readKept(name, place, manifest)
 }
 
 function fetched(folder: URL, model: string): Read {
@@ -25,10 +60,10 @@ function fetched(folder: URL, model: string): Read {
     // Some servers answer a wrong address with their front page.
     const isPage = response.headers.get('content-type')?.startsWith('text/html')
     if (!response.ok || isPage) {
-      throw new Error(
+      const sentence =
         `Fetched ${path} of the model ${model}: it is not beside this page (${isPage ? 'a page came instead' : response.status}). ` +
-          'Choose a bundled model.',
-      )
+        'Choose a bundled model, or one of a hub by owner/name.'
+      throw isPage || response.status === 404 ? new MissingFile(sentence) : new Error(sentence)
     }
     const bytes = new Uint8Array(await response.arrayBuffer())
     // A server that knows no ranges sends the whole file.

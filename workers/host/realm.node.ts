@@ -1,40 +1,64 @@
-// What a worker thread of Node has: models and runs in folders, Dawn or tfjs's other backends.
+// What a worker thread of Node has: models in folders or of a hub, runs in folders, Dawn or tfjs's other backends.
 
-import { open, readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { toToml } from '../../configs/write.ts'
 import { openNodeDevice } from '../gpu/node.ts'
+import { HUGGING_FACE, HubClient } from '../hub/client.ts'
+import { readModelName } from '../hub/name.ts'
+import { openHubModel } from '../hub/open.ts'
+import { digestOfFile, hubCacheFolder, hubToken, NodeModelStore, readFolder } from '../hub/store.node.ts'
 import type { Read } from '../policy/weights.ts'
 import { NodeRunLibrary } from '../storage/node.ts'
-import type { Realm } from './learner.ts'
+import type { ModelRequest, Realm } from './learner.ts'
 import type { Place } from './link.ts'
 
 export function createRealm({ models, runs }: Place): Realm {
   return {
     library: async () => new NodeRunLibrary(runs, (config) => toToml(config, { all: true })),
-    async modelFiles(name) {
-      for (const folder of [join(models, name), resolve(name)]) {
-        if (await stat(join(folder, 'config.json')).catch(() => null)) return inFolder(folder)
+    async modelFiles(model, request = {}) {
+      const named = readModelName(model)
+      if (named.kind === 'dropped') {
+        throw new Error(
+          `There is no model ${model} here: it was dropped on a page and lies in that browser. Name its folder: file:/path/to/it.`,
+        )
       }
+      const folders =
+        named.kind === 'folder' ? [resolve(inHome(named.path))] : [join(models, named.name), resolve(named.name)]
+      for (const folder of folders) if (await holdsModel(folder)) return inFolder(folder)
+      if (named.kind === 'hub') return fromHub(named.name, request)
       throw new Error(
-        `There is no model ${name}: neither ${join(models, name)} nor ${resolve(name)} holds a config.json. ` +
-          'Name a bundled model, or a folder in Hugging Face layout.',
+        `There is no model ${model}: ${folders.length > 1 ? `neither ${folders.join(' nor ')} holds` : `${folders[0]} does not hold`} a config.json. ` +
+          'Name a bundled model, one of a hub by owner/name, or a folder in Hugging Face layout.',
       )
     },
     openDevice: openNodeDevice,
   }
 }
 
+async function fromHub(model: string, { hub, onFetch }: ModelRequest): Promise<Read> {
+  const own = process.env.HF_ENDPOINT || HUGGING_FACE
+  // A config comes from anywhere: the token goes to the hub that this machine is set up for, and to no other.
+  const token = hub === null || hub === undefined || sameAddress(hub, own) ? await hubToken() : null
+  const client = new HubClient({ base: hub ?? own, token })
+  return openHubModel(model, client, new NodeModelStore(hubCacheFolder()), { onProgress: onFetch })
+}
+
+function sameAddress(a: string, b: string): boolean {
+  return a.replace(/\/+$/, '') === b.replace(/\/+$/, '')
+}
+
+async function holdsModel(folder: string): Promise<boolean> {
+  return (await stat(join(folder, 'config.json')).catch(() => null)) !== null
+}
+
 function inFolder(folder: string): Read {
-  return async (path, range) => {
-    if (!range) return new Uint8Array(await readFile(join(folder, path)))
-    const file = await open(join(folder, path))
-    try {
-      const bytes = new Uint8Array(range.end - range.start)
-      const { bytesRead } = await file.read(bytes, 0, bytes.length, range.start)
-      return bytes.subarray(0, bytesRead)
-    } finally {
-      await file.close()
-    }
-  }
+  const read: Read = (path, range) => readFolder(folder, path, range)
+  read.digest = (path) => digestOfFile(join(folder, path))
+  return read
+}
+
+function inHome(path: string): string {
+  return path.startsWith('~/') ? join(homedir(), path.slice(2)) : path
 }

@@ -38,7 +38,7 @@ export function serveTrainer(endpoint: Endpoint | undefined, realm: (place: Plac
 async function attach(realm: Realm, host: HostServices): Promise<LocalTrainer> {
   return new LocalTrainer({
     library: await realm.library(),
-    openLearner: (config, choices) => openLearner(realm, config, choices),
+    openLearner: (config, choices, onFetch) => openLearner(realm, config, choices, onFetch),
     connectEnvironment: async () => linkTo(await host.connectEnvironment()),
   })
 }

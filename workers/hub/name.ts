@@ -17,7 +17,7 @@ export function readModelName(model: string): ModelName {
   if (model.startsWith('file:')) return { kind: 'folder', path: pathOf(model) }
   if (/^[\w.-]+$/.test(model)) return { kind: 'bundled', name: model }
   if (/^[\w-][\w.-]*\/[\w-][\w.-]*$/.test(model)) return { kind: 'hub', name: model }
-  if (/^(\/|\.{1,2}\/|~\/|[A-Za-z]:[\\/])/.test(model)) return { kind: 'folder', path: model }
+  if (/[\\/]/.test(model) && !/^\w+:\/\//.test(model)) return { kind: 'folder', path: model }
   throw new Error(
     `There is no model ${JSON.stringify(model)}: expected a bundled model (lab-tiny), a Hugging Face id (Qwen/Qwen3-0.6B) or a folder (file:/home/me/model).`,
   )

@@ -65,6 +65,9 @@ export interface Hasher {
   hex(): string
 }
 
+/** The origin of what was dropped on the page. */
+export const DROPPED = 'dropped'
+
 /** Files that a run reads besides the weights. The first two are needed. */
 export const SMALL_FILES = [
   'config.json',

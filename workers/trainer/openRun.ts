@@ -8,6 +8,7 @@ import type {
   ModelDescription,
   RunDescription,
   RunEvent,
+  RunEventBody,
   StartRequest,
 } from '../protocol.ts'
 import { RandomStream } from '../random.ts'
@@ -20,13 +21,22 @@ import { type ConnectEnvironment, EnvironmentGuard } from './environmentGuard.ts
 import { EventLog } from './eventLog.ts'
 import { SaveClock, seconds } from './saving.ts'
 
+const FETCH_EVERY_MS = 200
+
 /** What the host brings. */
 export interface TrainerServices {
   library: RunLibrary
   connectEnvironment: ConnectEnvironment
   /** Opens device and model and makes the policy. `choices` are an earlier start's, to be kept on resume. */
-  openLearner(config: RunConfig, choices: Record<string, unknown> | null): Promise<Learner>
+  openLearner(
+    config: RunConfig,
+    choices: Record<string, unknown> | null,
+    onFetch?: (progress: FetchProgress) => void,
+  ): Promise<Learner>
 }
+
+/** How far the files of a model are, while they are fetched. */
+export type FetchProgress = Omit<Extract<RunEventBody, { kind: 'fetch' }>, 'kind'>
 
 /** A policy with everything around it. */
 export interface Learner {
@@ -155,7 +165,13 @@ function summaryOf(request: StartRequest, earlier: RunSummary | null, record: Sa
 }
 
 async function load(services: TrainerServices, config: RunConfig, record: SaveRecord | null, log: EventLog) {
-  const learner = await services.openLearner(config, record?.header.choices ?? null)
+  let told = 0
+  const learner = await services.openLearner(config, record?.header.choices ?? null, (progress) => {
+    const now = performance.now()
+    if (now - told < FETCH_EVERY_MS && progress.doneBytes !== progress.totalBytes) return
+    told = now
+    log.emit({ kind: 'fetch', ...progress })
+  })
   const guard = new EnvironmentGuard(services.connectEnvironment, (sentence) =>
     log.emit({ kind: 'note', level: 'warning', sentence }),
   )
