@@ -83,7 +83,7 @@ export const ROOMS: Room[] = [
     name: 'server',
     files: /^server\//,
     rooms: ['configs', 'environments', 'protocol'],
-    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|undici|node:.*)$/,
+    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|pino|hono-openapi|undici|node:.*)$/,
   },
   {
     name: 'cli',
