@@ -23,6 +23,8 @@ export interface Faults {
   noDigests: boolean
   /** The connection is cut after so many bytes of this file, so many times. */
   cut: { path: string; after: number; times: number } | null
+  /** The connection stays open after so many bytes, and nothing more comes. */
+  hang: { path: string; after: number; times: number } | null
   /** These requests are answered with this status, so many times. */
   status: { path: string; status: number; times: number } | null
   /** The list gives this file another size, or another digest. */
@@ -52,6 +54,7 @@ const SOUND: Faults = {
   noRanges: false,
   noDigests: false,
   cut: null,
+  hang: null,
   status: null,
   lie: null,
   spoil: null,
@@ -179,9 +182,12 @@ export async function startHub(models: Record<string, HostedModel>): Promise<Hub
         'Content-Length': body.length,
       })
     } else response.writeHead(200, { 'Content-Length': whole.length, 'Content-Type': 'application/octet-stream' })
-    const { cut } = state.faults
+    const { cut, hang } = state.faults
     if (request.method === 'HEAD') response.end()
-    else if (cut?.path === file && cut.times > 0) {
+    else if (hang?.path === file && hang.times > 0) {
+      hang.times--
+      response.write(body.subarray(0, hang.after))
+    } else if (cut?.path === file && cut.times > 0) {
       cut.times--
       response.write(body.subarray(0, cut.after), () => setTimeout(() => response.destroy(), 20))
     } else response.end(body)

@@ -18,7 +18,7 @@ const MANIFEST = 'manifest.json'
 const PIECE = 8 * 2 ** 20
 
 /** null where the browser has no private file system: in some private windows, and on insecure addresses. */
-export async function openBrowserModels(name = 'rollout-lab-models'): Promise<ModelStore | null> {
+export async function openBrowserModels(name = 'rollout-lab-models'): Promise<BrowserModelStore | null> {
   try {
     const root = await navigator.storage.getDirectory()
     return new BrowserModelStore(await root.getDirectoryHandle(name, { create: true }), name)
@@ -27,7 +27,7 @@ export async function openBrowserModels(name = 'rollout-lab-models'): Promise<Mo
   }
 }
 
-class BrowserModelStore implements ModelStore {
+export class BrowserModelStore implements ModelStore {
   constructor(
     readonly root: FileSystemDirectoryHandle,
     readonly name: string,
@@ -59,6 +59,10 @@ class BrowserModelStore implements ModelStore {
     if (held.some(({ name }) => name === place.lock)) {
       throw new Error('Removed nothing: this model is being fetched right now. Stop the run that asked for it first.')
     }
+    await this.forget(id)
+  }
+
+  async forget(id: string): Promise<void> {
     await this.root.removeEntry(id, { recursive: true }).catch(ignoreMissing)
   }
 
@@ -118,6 +122,25 @@ class BrowserPlace implements ModelPlace {
     const folder = await this.root.getDirectoryHandle(this.id, { create: true })
     const handle = await folder.getFileHandle(path, { create: true })
     return new BrowserPart(await handle.createSyncAccessHandle(), `${decodeURIComponent(this.id)}/${path}`)
+  }
+
+  /** A page can do this, where it has `createWritable`. */
+  async copyIn(path: string, file: Blob, onBytes: (bytes: number) => void): Promise<void> {
+    const folder = await this.root.getDirectoryHandle(this.id, { create: true })
+    const handle = await folder.getFileHandle(path, { create: true })
+    await full(`${decodeURIComponent(this.id)}/${path}`, async () => {
+      const stream = await handle.createWritable()
+      try {
+        for (let at = 0; at < file.size; at += PIECE) {
+          await stream.write(await file.slice(at, at + PIECE).arrayBuffer())
+          onBytes(Math.min(at + PIECE, file.size))
+        }
+        await stream.close()
+      } catch (error) {
+        await stream.abort().catch(() => {})
+        throw error
+      }
+    })
   }
 
   async alone<T>(work: () => Promise<T>): Promise<T> {
