@@ -217,7 +217,13 @@ export class EventFile {
           .onConflict((conflict) => conflict.doNothing())
           .execute()
       }
-      if (head?.kind === 'started') await this.#supersede(db, line)
+      if (head?.kind === 'started') {
+        const { attempt, description } = JSON.parse(line) as Extract<RunEvent, { kind: 'started' }>
+        await this.#supersede(db, attempt, description.step)
+        const place = { byte_offset: at, byte_length: length, items: 1, superseded: 0 }
+        const { step } = description
+        steps.push({ run_id: this.run, seq: head.seq, attempt, step, kind: 'started', ...place })
+      }
       if (head?.kind === 'step' || head?.kind === 'evaluation') {
         const { attempt, step } = JSON.parse(line) as Extract<RunEvent, { kind: 'step' }>
         const place = { byte_offset: at, byte_length: length, items: 1, superseded: 0 }
@@ -234,12 +240,23 @@ export class EventFile {
       }
       at += length + 1
     }
-    for (const row of steps)
+    for (const row of steps) {
+      // An evaluation at the step of the save itself is made again as well.
+      if (row.attempt > 1 && row.kind !== 'started')
+        await db
+          .updateTable('step_index')
+          .set({ superseded: 1 })
+          .where('run_id', '=', this.run)
+          .where('kind', '=', row.kind)
+          .where('step', '=', row.step)
+          .where('attempt', '<', row.attempt)
+          .execute()
       await db
         .insertInto('step_index')
         .values(row)
         .onConflict((conflict) => conflict.doNothing())
         .execute()
+    }
     const row = { seq: end.seq, indexed_bytes: end.bytes, samples_bytes: end.samplesBytes }
     await db
       .insertInto('event_file')
@@ -249,14 +266,14 @@ export class EventFile {
   }
 
   /** Steps that an attempt does again are no longer the run's. */
-  async #supersede(db: Transaction<Database>, line: string): Promise<void> {
-    const { attempt, description } = JSON.parse(line) as Extract<RunEvent, { kind: 'started' }>
+  async #supersede(db: Transaction<Database>, attempt: number, step: number): Promise<void> {
     await db
       .updateTable('step_index')
       .set({ superseded: 1 })
       .where('run_id', '=', this.run)
       .where('attempt', '<', attempt)
-      .where('step', '>', description.step)
+      .where('step', '>', step)
+      .where('kind', '!=', 'started')
       .execute()
   }
 

@@ -67,13 +67,13 @@ export interface EventMarkRow {
   byte_offset: number
 }
 
-/** A `step` or `evaluation` event in the event file, or the groups of a `samples` event in the samples file. */
+/** A `started`, `step` or `evaluation` event in the event file, or the groups of a `samples` event in the samples file. */
 export interface StepIndexRow {
   run_id: string
   seq: number
   attempt: number
   step: number
-  /** `step`, `evaluation`, `samples/train` or `samples/eval`. */
+  /** `started`, `step`, `evaluation`, `samples/train` or `samples/eval`. */
   kind: string
   byte_offset: number
   byte_length: number
