@@ -13,6 +13,7 @@ export interface DrawSpec {
 export interface DrawRule {
   temperature: number
   topP: number
+  /** 0 or less: off. */
   topK: number
   minP: number
   repetitionPenalty: number
@@ -73,7 +74,7 @@ export function packRule(rule: DrawRule, stopTokens: number[]): Uint32Array<Arra
   const floats = new Float32Array(words.buffer)
   floats[0] = rule.temperature > 0 ? 1 / rule.temperature : 1
   floats[1] = rule.topP
-  words[2] = rule.topK
+  words[2] = Math.max(0, rule.topK)
   floats[3] = rule.minP
   floats[4] = rule.repetitionPenalty
   floats[5] = 1 / rule.repetitionPenalty
