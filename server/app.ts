@@ -6,17 +6,23 @@ import { Hono } from 'hono'
 import { isolation } from './access/isolation.ts'
 import { loopbackOnly } from './access/loopback.ts'
 import { compileRoute } from './compile/route.ts'
+import { LOCAL_CALLER } from './runs/caller.ts'
+import { runRoutes } from './runs/routes.ts'
+import type { Runs } from './runs/runs.ts'
 
 export interface AppOptions {
   /** The built page: dist/web. */
   webRoot: string
+  /** Without it the server shows the page alone. */
+  runs?: Runs
 }
 
-const api = new Hono()
-  .get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
-  .route('/compile', compileRoute)
+export function createApp({ webRoot, runs }: AppOptions) {
+  const api = new Hono()
+    .get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
+    .route('/compile', compileRoute)
+    .route('/', runs ? runRoutes({ runs, callerOf: () => LOCAL_CALLER }) : noRuns)
 
-export function createApp({ webRoot }: AppOptions) {
   const app = new Hono()
   app.use(loopbackOnly)
   app.use(isolation)
@@ -43,5 +49,7 @@ export function createApp({ webRoot }: AppOptions) {
   })
   return routes
 }
+
+const noRuns = new Hono() as unknown as ReturnType<typeof runRoutes>
 
 export type AppType = ReturnType<typeof createApp>

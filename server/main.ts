@@ -3,6 +3,7 @@
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import { createApp } from './app.ts'
+import { openServerRuns, type RunsSetup, type ServerRuns } from './runs/setup.ts'
 
 const HOST = '127.0.0.1'
 const PORTS_TRIED = 50
@@ -13,9 +14,26 @@ export interface Serving {
   close(): Promise<void>
 }
 
-/** `port` 0 takes any free one. */
-export async function serve(options: { webRoot: string; port: number }): Promise<Serving> {
-  const server = createAdaptorServer({ fetch: createApp({ webRoot: options.webRoot }).fetch })
+export interface ServeOptions {
+  webRoot: string
+  /** 0 takes any free one. */
+  port: number
+  /** Where runs are kept and what computes them; without it the server shows the page alone. */
+  runs?: RunsSetup
+}
+
+export async function serve(options: ServeOptions): Promise<Serving> {
+  const runs = options.runs ? await openServerRuns(options.runs) : null
+  try {
+    return await listen(options, runs)
+  } catch (error) {
+    await runs?.close()
+    throw error
+  }
+}
+
+async function listen(options: ServeOptions, runs: ServerRuns | null): Promise<Serving> {
+  const server = createAdaptorServer({ fetch: createApp({ webRoot: options.webRoot, runs: runs?.runs }).fetch })
   const listen = (port: number) =>
     new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -37,10 +55,12 @@ export async function serve(options: { webRoot: string; port: number }): Promise
   }
   return {
     url: `http://${HOST}:${(server.address() as AddressInfo).port}/`,
-    close: () =>
-      new Promise((resolve) => {
+    async close() {
+      await new Promise<void>((resolve) => {
         server.close(() => resolve())
         if ('closeAllConnections' in server) server.closeAllConnections()
-      }),
+      })
+      await runs?.close()
+    },
   }
 }
