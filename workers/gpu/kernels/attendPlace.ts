@@ -1,0 +1,20 @@
+// Where a row stands in the cache: by a table, or by the state of its slot.
+
+import rowsText from './attendPlaceRows.wgsl?raw'
+import stateText from './attendPlaceState.wgsl?raw'
+import type { Declared } from './attendText.ts'
+
+/**
+ * `rows`: bound as [rows] of (slot, position); a position of S or more marks padding, which reads and writes no cache.
+ * `slots`: bound as rows and slots; the position is that of the slot's last token, `slots[rows[r].x].length − 1`.
+ */
+export type Place = 'rows' | 'slots'
+
+export function placeText(place: Place): string {
+  return place === 'slots' ? stateText : rowsText
+}
+
+export function placeBindings(place: Place): Declared[] {
+  const rows: Declared = ['rows', 'read', 'array<vec2u>']
+  return place === 'slots' ? [rows, ['slots', 'read', 'array<Slot>']] : [rows]
+}
