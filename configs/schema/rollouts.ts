@@ -142,7 +142,6 @@ export const sampling = z
       label: 'Thinking',
       help: 'Given to the chat template of models that can think aloud. Not together with reasoning_effort.',
       group,
-      used: 'not yet',
     }),
     reasoning_effort: knob(z.enum(['minimal', 'low', 'medium', 'high']).nullable().default(null), {
       label: 'Reasoning effort',

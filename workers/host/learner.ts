@@ -57,7 +57,7 @@ export async function openLearner(
     })
     return {
       policy,
-      script: scriptOf(model),
+      script: scriptOf(model, config.sampling.enable_thinking),
       model: describeModel(model, policy),
       device: {
         backend: device.backend,
@@ -68,7 +68,7 @@ export async function openLearner(
         memoryLimitBytes: device.memoryLimitBytes,
       },
       choices: slots === undefined ? {} : { slots },
-      notes: [...notes, ...deviceNotes(device)],
+      notes: [...notes, ...templateNotes(model, config), ...deviceNotes(device)],
       lost: device.lost,
       export: () => exportPolicy(config, model, policy, read),
       dispose() {
@@ -82,10 +82,10 @@ export async function openLearner(
   }
 }
 
-export function scriptOf({ template, tokenizer, stopTokens, card }: Model): Script {
+export function scriptOf({ template, tokenizer, stopTokens, card }: Model, thinking: boolean | null = null): Script {
   return {
-    renderPrompt: (messages) => template.renderPrompt(messages),
-    renderSuffix: (messages, closed) => template.renderSuffix(messages, closed),
+    renderPrompt: (messages, tools) => template.renderPrompt(messages, { tools, thinking }),
+    renderSuffix: (messages, closed) => template.renderSuffix(messages, closed, { thinking }),
     decode: (ids) => tokenizer.decode(ids),
     tokens: (ids) => tokenizer.tokens(ids),
     stopTokens,
@@ -103,6 +103,18 @@ function describeModel({ name, card, hash }: Model, policy: Policy): ModelDescri
     vocabulary: card.vocabulary,
     hash,
   }
+}
+
+function templateNotes({ name, template }: Model, config: RunConfig): string[] {
+  const notes: string[] = []
+  if (template.rewritesTurns) {
+    notes.push(
+      `The chat template of ${name} changes earlier turns when a later one comes (thinking is left out). Here every turn stays as it was sampled, since those are the tokens that are learned from.`,
+    )
+  }
+  if (config.sampling.enable_thinking !== null && !template.knowsThinking)
+    notes.push(`sampling.enable_thinking does nothing: the chat template of ${name} has no such switch.`)
+  return notes
 }
 
 function deviceNotes({ backend, adapter, software }: Device): string[] {

@@ -21,6 +21,7 @@ export interface Model {
   parameters: number
   tokenizer: Tokenizer
   template: ChatTemplate
+  /** The first is what the chat template ends a turn with, where it does. */
   stopTokens: number[]
   /** SHA-256 over config, tokenizer and every weight byte, hexadecimal. */
   hash: string
@@ -61,7 +62,10 @@ export async function openModel(read: Read, name: string, options: OpenOptions =
 
   const eos = tokenText(tokenizerConfig.eos_token)
   const eosId = eos === undefined ? undefined : tokenizer.tokenId(eos)
-  const stopTokens = [...new Set([...card.stopTokens, ...(eosId === undefined ? [] : [eosId])])]
+  const bos = tokenText(tokenizerConfig.bos_token)
+  const template = createChatTemplate(await chatTemplate(read, tokenizerConfig), tokenizer, { bos, eos })
+  const ends = [template.turnEnd, ...card.stopTokens, eosId]
+  const stopTokens = [...new Set(ends.filter((id) => id !== null && id !== undefined))]
   if (stopTokens.length === 0)
     throw new Error(`Opened ${name}: neither config.json nor tokenizer_config.json names an end-of-sequence token.`)
 
@@ -90,10 +94,7 @@ export async function openModel(read: Read, name: string, options: OpenOptions =
     card,
     parameters: parameterCount(card),
     tokenizer,
-    template: createChatTemplate(await chatTemplate(read, tokenizerConfig), tokenizer, {
-      bos: tokenText(tokenizerConfig.bos_token),
-      eos,
-    }),
+    template,
     stopTokens,
     hash: await hashOf([
       JSON.stringify(config),

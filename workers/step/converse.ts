@@ -105,7 +105,9 @@ async function reply(run: Run, answers: Answer[], completions: Completion[], sam
       answer.end(stop ?? completion.stop, truncated)
       return []
     }
-    const suffix = run.script.renderSuffix(messages, completion.stop === 'token')
+    // Of several stop tokens the template closes a turn with the first.
+    const closed = completion.stop === 'token' && completion.ids.at(-1) === run.script.stopTokens[0]
+    const suffix = run.script.renderSuffix(messages, closed)
     // A turn needs room for at least one token of its own.
     if (answer.length + suffix.length >= longestSequence(run)) {
       answer.end('prompt_too_long', true)
