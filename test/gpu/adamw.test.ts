@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { type AdamwStep, adamw, adamwReference, adamwWorkgroups, packStep } from '../../workers/gpu/kernels/adamw.ts'
-import { SQUARE_SUM_PARTS, squareSum, squareSumReference } from '../../workers/gpu/kernels/squareSum.ts'
+import {
+  SQUARE_SUM_PARTS,
+  squareSum,
+  squareSumReference,
+  squareSumWorkgroups,
+} from '../../workers/gpu/kernels/squareSum.ts'
 import { RandomStream } from '../../workers/random.ts'
 import { runKernel, worst } from './runKernel.ts'
 
@@ -22,7 +27,7 @@ function vectors() {
 }
 
 async function apply({ gradient, flat, first, second }: ReturnType<typeof vectors>, step: AdamwStep, steps: number) {
-  const [parts] = await runKernel(squareSum(), [gradient, new Float32Array(SQUARE_SUM_PARTS)], [SQUARE_SUM_PARTS])
+  const [parts] = await runKernel(squareSum(), [gradient, new Float32Array(SQUARE_SUM_PARTS)], squareSumWorkgroups(P))
   const data = [packStep(step, steps), parts, gradient, flat, first, second, new Float32Array(4).fill(9)]
   const [left, flatAfter, firstAfter, secondAfter, report] = await runKernel(adamw(), data, adamwWorkgroups(P))
   return { gradient: left, flat: flatAfter, first: firstAfter, second: secondAfter, report }

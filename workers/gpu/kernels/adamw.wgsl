@@ -29,16 +29,20 @@ struct Step {
 const EXPONENT = 0x7f800000u;
 
 var<workgroup> sums: array<f32, 256>;
+var<workgroup> sixteens: array<f32, 16>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
   sums[thread] = parts[thread];
-  for (var half = 128u; half > 0u; half /= 2u) {
-    workgroupBarrier();
-    if (thread < half) { sums[thread] += sums[thread + half]; }
+  workgroupBarrier();
+  if (thread < 16u) {
+    var sixteen = 0.0;
+    for (var i = 0u; i < 16u; i++) { sixteen += sums[16u * thread + i]; }
+    sixteens[thread] = sixteen;
   }
   workgroupBarrier();
-  let square = sums[0];
+  var square = 0.0;
+  for (var i = 0u; i < 16u; i++) { square += sixteens[i]; }
   if ((bitcast<u32>(square) & EXPONENT) == EXPONENT) {
     if (group.x == 0u && thread == 0u) { report[0] = vec4f(square, 0.0, 0.0, 0.0); }
     return;

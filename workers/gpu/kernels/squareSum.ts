@@ -1,17 +1,22 @@
 // The first half of a flat vector's norm: sums of squares of its parts, in an order that only its length decides.
 
-import { type Kernel, specialise } from '../kernel.ts'
+import type { Kernel } from '../kernel.ts'
 import source from './squareSum.wgsl?raw'
 
-/** Length of `parts`, and the number of workgroups. */
+/** Length of `parts`. */
 export const SQUARE_SUM_PARTS = 256
 
 /**
- * Bound in this order: vector f32, padded with zeros to whole quads; parts f32 [SQUARE_SUM_PARTS]. Relative to float64: 1e-5.
- * Dispatch SQUARE_SUM_PARTS workgroups.
+ * Bound in this order: vector f32, padded with zeros to whole quads; parts f32 [SQUARE_SUM_PARTS], of which a short
+ * vector writes the first ones alone: the others are zero from the start. Relative to float64: 1e-5.
  */
 export function squareSum(): Kernel {
-  return { name: 'squareSum', code: specialise(source, { PARTS: SQUARE_SUM_PARTS }), bindings: ['read', 'write'] }
+  return { name: 'squareSum', code: source, bindings: ['read', 'write'] }
+}
+
+/** Decides the order of the sum, and so depends on the length alone. */
+export function squareSumWorkgroups(P: number): [number] {
+  return [Math.max(1, Math.min(SQUARE_SUM_PARTS, Math.ceil(P / 4 / 1024)))]
 }
 
 /** The plain reference of all parts together. */
