@@ -2,6 +2,7 @@
 // statements only: text, bigint and double precision; ULIDs, epoch milliseconds, JSON as text.
 
 import { runs } from './001-runs.ts'
+import { access } from './002-access.ts'
 import type { Migration } from './migration.ts'
 
-export const MIGRATIONS: readonly Migration[] = [runs]
+export const MIGRATIONS: readonly Migration[] = [runs, access]

@@ -1,5 +1,6 @@
 // Every table of the database by its rows. A room that keeps rows adds a file here, a line below, and a migration.
 
+import type { AccessTables } from './access.ts'
 import type { RunTables } from './runs.ts'
 
 /** What migrations themselves have done. */
@@ -8,6 +9,6 @@ export interface MigrationTable {
   applied_at: number
 }
 
-export interface Database extends RunTables {
+export interface Database extends RunTables, AccessTables {
   migration: MigrationTable
 }
