@@ -11,6 +11,8 @@ import { Watch } from './watch.ts'
 export interface Wish {
   /** The name by which nodes serve what is asked for. */
   model: string
+  /** It is an adapter that nodes are to serve, even where none does yet. */
+  wanted: boolean
   /** Nodes that this request has been on. */
   tried: ReadonlySet<string>
   session: string | null
@@ -91,7 +93,7 @@ export class Fleet {
     const now = Date.now()
     for (const node of this.#nodes.values()) {
       if (wish.tried.has(node.name)) continue
-      if (node.health === 'unknown') worthWaiting = true
+      if (node.health === 'unknown' || node.adapters.get(wish.model)?.state === 'loading') worthWaiting = true
       if (!node.models.has(wish.model)) continue
       known = true
       if (node.draining || node.health !== 'up') continue
@@ -111,7 +113,8 @@ export class Fleet {
     }
     if (worthWaiting) return null
     if (open.length && wish.tried.size === 0) return this.#lastResort(open, now)
-    throw known ? noneUp(wish.model) : noneServes(wish.model)
+    if (known) throw noneUp(wish.model)
+    throw wish.wanted ? notLoaded() : noneServes(wish.model)
   }
 
   /** Gives a place back; whoever waits may have it. */
@@ -211,6 +214,11 @@ const connection = ({ url, admin_url, key_env }: NodeConfig) => JSON.stringify([
 function noneUp(model: string) {
   const sentence = `No node that serves ${model} is up: GET /api/proxy/nodes tells why.`
   return new Refusal(503, 'no_node_up', sentence, { retryAfterSeconds: 10 })
+}
+
+function notLoaded() {
+  const sentence = 'No node has loaded this adapter: GET /api/proxy/adapters tells why.'
+  return new Refusal(503, 'adapter_not_loaded', sentence, { retryAfterSeconds: 10 })
 }
 
 function noneServes(model: string) {

@@ -9,7 +9,7 @@ import { type Answer, Attempt, type Ending } from './attempt.ts'
 import { type Body, readBody, withModel } from './body.ts'
 import type { RetryBudget } from './budget.ts'
 import { deadlinesOf, type ProxyConfig } from './config.ts'
-import type { Fleet, Place } from './fleet.ts'
+import type { Fleet, Place, Wish } from './fleet.ts'
 import { EVERYWHERE, requestIdOf, sessionOf, toClient, toNode } from './headers.ts'
 import { checkLimits } from './limits.ts'
 import { type Meaning, meaningOf, type Names } from './names.ts'
@@ -144,8 +144,9 @@ class Delivery {
     const deadlines = deadlinesOf(f.config, this.route.path, body.model)
     const bytes = meaning.servedName === body.model ? body.bytes : withModel(body, meaning.servedName)
     const session = sessionOf(this.incoming.headers, f.config.sticky.session_header)
-    const wish = {
+    const wish: Wish = {
       model: meaning.servedName,
+      wanted: meaning.kind === 'adapter',
       tried: this.#tried,
       session,
       pieces: session === null ? f.prefixes.piecesOf(meaning.servedName, promptOf(body)) : [],
@@ -179,10 +180,7 @@ class Delivery {
   }
 
   /** Null when there is none any more, and when the client has left. */
-  async #placed(
-    wish: { model: string; tried: ReadonlySet<string>; session: string | null; pieces: readonly number[] },
-    last: Extract<Ending, { kind: 'failed' }> | null,
-  ): Promise<Place | null> {
+  async #placed(wish: Wish, last: Extract<Ending, { kind: 'failed' }> | null): Promise<Place | null> {
     const { fleet } = this.f
     const applicant: Applicant<Place> = {
       key: this.account.caller.key,

@@ -3,6 +3,8 @@
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type Context, Hono, type MiddlewareHandler } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import { z } from 'zod'
 import type { ModelProxy } from './proxy.ts'
 import { Refusal } from './refusal.ts'
 import { ROUTES, routeOf } from './routes.ts'
@@ -45,6 +47,28 @@ export function proxyRoutes(proxy: ModelProxy, guard: Guard) {
     .get('/queue', infer, (c) => c.json(proxy.fleet.queue.view()))
     .post('/nodes/:name/drain', operator, (c) => c.json(drain(proxy, c.req.param('name'), true)))
     .post('/nodes/:name/undrain', operator, (c) => c.json(drain(proxy, c.req.param('name'), false)))
+    .get('/adapters', infer, (c) => c.json({ adapters: proxy.adapters?.view(c.var.principal.project) ?? [] }))
+    .post('/adapters', operator, bodyLimit({ maxSize: LARGEST_CONFIG, onError: largeConfig }), async (c) => {
+      const parsed = newAdapter.safeParse(await c.req.json().catch(() => null))
+      if (!parsed.success)
+        throw new Refusal(
+          400,
+          'invalid_request',
+          `An adapter is { name, base?, config }: ${parsed.error.issues[0].message}.`,
+        )
+      const id = desk(proxy).announce({ ...parsed.data, project: c.var.principal.project })
+      return c.json({ id, upload: `/api/proxy/adapters/${id}/weights` }, 201)
+    })
+    .put('/adapters/:id/weights', operator, async (c) => {
+      const weights = c.req.raw.body
+      if (!weights) throw new Refusal(400, 'no_weights', 'The body has to be adapter_model.safetensors.')
+      const bytes = weights as unknown as AsyncIterable<Uint8Array>
+      return c.json(await desk(proxy).receive(c.req.param('id'), c.var.principal.project, bytes), 201)
+    })
+    .delete('/adapters/:id', operator, async (c) => {
+      await desk(proxy).remove(c.req.param('id'), c.var.principal.project)
+      return c.body(null, 204)
+    })
     .get('/usage', infer, async (c) => {
       const { key, scopes } = c.var.principal
       const { from, to, key: asked, project } = c.req.query()
@@ -65,6 +89,18 @@ export function proxyRoutes(proxy: ModelProxy, guard: Guard) {
     })
   app.onError(asJson)
   return app
+}
+
+const LARGEST_CONFIG = 256 * 1024
+const newAdapter = z.strictObject({ name: z.string(), base: z.string().min(1).optional(), config: z.unknown() })
+
+function largeConfig(): never {
+  throw new Refusal(413, 'too_large', `adapter_config.json is larger than ${LARGEST_CONFIG} bytes.`)
+}
+
+function desk({ adapters }: ModelProxy) {
+  if (!adapters) throw new Refusal(501, 'no_adapters', 'This server keeps no adapters.')
+  return adapters
 }
 
 async function pass(c: Context<ProxyEnv>, proxy: ModelProxy): Promise<Response> {

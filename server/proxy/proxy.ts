@@ -35,7 +35,7 @@ export class ModelProxy {
   constructor({ config, nodes, usage, adapters }: ProxyOptions) {
     const prefixes = new Prefixes(config.sticky)
     this.adapters = adapters ?? null
-    this.fleet = new Fleet(config, prefixes, { returned: (node) => this.#reconcile(node) })
+    this.fleet = new Fleet(config, prefixes, { returned: (node) => void this.#reconcile(node) })
     this.usage = new Usage(usage)
     this.telemetry = new Telemetry(() => this.fleet)
     this.#forwarding = {
@@ -50,9 +50,14 @@ export class ModelProxy {
         this.usage.count(account)
         this.telemetry.count(account)
       },
-      forgot: ({ node }) => this.#reconcile(node),
+      forgot: ({ node }) => void this.#reconcile(node),
     }
-    if (adapters) adapters.changed = () => this.#adaptersChanged()
+    if (adapters) {
+      adapters.changed = () => this.#reconcileAll()
+      adapters.nodes = () => this.fleet.nodes
+      adapters.isTaken = (name) =>
+        Object.hasOwn(this.config.aliases, name) || this.fleet.nodes.some((node) => node.models.has(name))
+    }
     this.fleet.configure(config, nodes)
   }
 
@@ -69,7 +74,7 @@ export class ModelProxy {
     f.prefixes.configure(config.sticky)
     f.names = this.#names(config)
     this.fleet.configure(config, nodes)
-    for (const node of this.fleet.nodes) if (node.health === 'up') this.#reconcile(node)
+    void this.#reconcileAll()
   }
 
   async forward(route: Route, incoming: IncomingMessage, outgoing: ServerResponse, caller: Caller): Promise<void> {
@@ -115,15 +120,21 @@ export class ModelProxy {
     }
   }
 
-  #adaptersChanged() {
-    for (const node of this.fleet.nodes) if (node.health === 'up') this.#reconcile(node)
+  async #reconcileAll() {
+    await Promise.all(this.fleet.nodes.filter(({ health }) => health === 'up').map((node) => this.#reconcile(node)))
   }
 
-  /** Compares what the node serves with what it should, and makes it so. */
-  #reconcile(node: Node) {
+  /** Compares what the node serves with what it should, and makes it so. Never throws: the next turn tries again. */
+  async #reconcile(node: Node) {
     const watch = this.fleet.watchOf(node)
     if (!watch) return
-    const done = this.adapters ? this.adapters.reconcile(node, () => watch.readModels()) : watch.readModels()
-    void done.catch(() => watch.checkNow()).finally(() => this.fleet.queue.pump())
+    try {
+      await watch.readModels()
+      await this.adapters?.reconcile(node, () => watch.readModels())
+    } catch {
+      void watch.checkNow()
+    } finally {
+      this.fleet.queue.pump()
+    }
   }
 }

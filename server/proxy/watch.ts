@@ -103,7 +103,7 @@ export class Watch {
     const { breaker } = node
     const reopens = breaker.state === 'open' && this.#good >= config.good
     if (reopens) breaker.halfOpen()
-    if (returns || restarted || reopens) this.events.returned(node)
+    if (returns || restarted || reopens || due) this.events.returned(node)
     if (returns || restarted || reopens || due) this.events.changed(node)
   }
 
