@@ -42,8 +42,8 @@ export async function preview(context: RunsContext, request: PreviewRequest): Pr
 }
 
 function sizeOf(config: RunConfig): NonNullable<Preview['size']> {
-  const { max_steps, batch_size, sampling } = config
-  return { steps: max_steps, rolloutsPerStep: batch_size, mostTokens: max_steps * batch_size * sampling.max_tokens }
+  const { max_steps, batch_size, seq_len } = config
+  return { steps: max_steps, rolloutsPerStep: batch_size, mostTokens: max_steps * batch_size * seq_len }
 }
 
 async function timeOf(context: RunsContext, target: string, config: RunConfig): Promise<Preview['time']> {

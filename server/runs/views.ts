@@ -90,7 +90,7 @@ export interface Preview {
   size: {
     steps: number
     rolloutsPerStep: number
-    /** When every answer is as long as it may be. */
+    /** Prompts and answers, when every rollout is as long as it may be; evaluations not counted. */
     mostTokens: number
   } | null
   /** From runs that were measured here, never guessed: null where there are none of this model. */

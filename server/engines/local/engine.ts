@@ -192,7 +192,10 @@ export class LocalEngine implements Engine {
     if (begun) return { ...job, state: 'running', reason: null, startedAt, raw }
     if (this.#starting.has(engineId)) return { ...job, state: 'starting', reason: null, startedAt, raw }
     const queuePosition = (await this.#waiting()).indexOf(engineId)
-    const reason = queuePosition > 0 ? `${queuePosition} other runs are before it.` : 'It is the next to start.'
+    const reason =
+      queuePosition > 0
+        ? `${queuePosition} other ${queuePosition === 1 ? 'run is' : 'runs are'} before it.`
+        : 'It is the next to start.'
     return { ...job, state: 'queued', reason, queuePosition, startedAt, raw }
   }
 

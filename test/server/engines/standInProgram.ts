@@ -1,0 +1,54 @@
+// Builds what the process of a run needs in tests: the program itself, as for everybody, and the stand-in for its trainer.
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { build as bundle } from 'vite'
+import { build } from '../../../bin/prepare.mjs'
+import { load } from '../../../configs/load.ts'
+import type { RunConfig } from '../../../configs/schema.ts'
+
+export interface Programs {
+  /** A module that exports the stand-in's `openTrainer`. */
+  trainer: string
+  remove(): Promise<void>
+}
+
+export async function buildPrograms(): Promise<Programs> {
+  await build(['node'])
+  const folder = await mkdtemp(join(tmpdir(), 'rollout-lab-stand-in-'))
+  await bundle({
+    configFile: false,
+    logLevel: 'error',
+    build: {
+      ssr: join(import.meta.dirname, 'standIn.ts'),
+      outDir: folder,
+      target: 'node20',
+      minify: false,
+      rolldownOptions: { output: { entryFileNames: 'standIn.mjs' } },
+    },
+    ssr: { noExternal: true },
+  })
+  return { trainer: join(folder, 'standIn.mjs'), remove: () => rm(folder, { recursive: true, force: true }) }
+}
+
+/** A config that the server takes and the stand-in runs: the letters of test/trainer, whatever environment it names. */
+export const STAND_IN = {
+  model: 'table',
+  seed: 7,
+  max_steps: 6,
+  batch_size: 16,
+  rollouts_per_example: 4,
+  micro_batch_size: 3,
+  learning_rate: 0.1,
+  seq_len: 32,
+  sampling: { max_tokens: 6 },
+  env: [{ id: 'reverse-text' }],
+  optimizer: { weight_decay: 0 },
+}
+
+export function standInConfig(more: Record<string, unknown> = {}): RunConfig {
+  const loaded = load({ ...STAND_IN, ...more })
+  if (loaded.problems) throw new Error(loaded.problems[0].sentence)
+  return loaded.config
+}
