@@ -5,6 +5,7 @@ import type { Declared } from './attendText.ts'
 import headText from './ropeHead.wgsl?raw'
 import normedText from './ropeNormed.wgsl?raw'
 import unnormedText from './ropeUnnormed.wgsl?raw'
+import widthsText from './ropeWidths.wgsl?raw'
 
 export interface HeadShape {
   /** H, query heads; a multiple of `kvHeads`. */
@@ -44,7 +45,7 @@ export function ropeConstants(shape: RopeShape): Constants {
 }
 
 export function ropeText({ norm }: RopeShape): string {
-  return `${headText}\n${norm ? normedText : unnormedText}`
+  return `${widthsText}\n${headText}\n${norm ? normedText : unnormedText}`
 }
 
 /** The weights of the two norms, [d] each, where there are any. */

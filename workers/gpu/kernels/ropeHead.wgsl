@@ -3,15 +3,6 @@
 //
 // Needs: qkv [rows, QKV_STRIDE], turns [positions, d/2] (cos, sin), and with NORM queryNorm and keyNorm [d].
 
-const HEAD_VECTORS: u32 = HEAD_WIDTH / 4u;
-const PAIRS: u32 = HEAD_WIDTH / 8u; // vectors in half a head
-const INVERSE_WIDTH: f32 = 1.0f / f32(HEAD_WIDTH);
-
-struct Halves {
-  first: vec4f,
-  second: vec4f,
-}
-
 /** `base` is the vector at which the head starts. */
 fn inverseSpread(base: u32) -> f32 {
   var squares = vec4f();
