@@ -61,8 +61,8 @@ export interface ModelDescription {
 }
 
 export interface DeviceDescription {
-  /** Which implementation computes: `webgpu`, `webgl`, `wasm` or `cpu`. */
-  backend: 'webgpu' | 'webgl' | 'wasm' | 'cpu'
+  /** Which implementation computes; `cuda` on a cluster alone. */
+  backend: 'webgpu' | 'webgl' | 'wasm' | 'cpu' | 'cuda'
   adapter: string
   /** True where WebGPU runs on the CPU (SwiftShader, llvmpipe). */
   software: boolean

@@ -83,7 +83,7 @@ export const ROOMS: Room[] = [
     name: 'server',
     files: /^server\//,
     rooms: ['configs', 'environments', 'protocol'],
-    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|pino|hono-openapi|undici|node:.*)$/,
+    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|pino|hono-openapi|undici|jose|node:.*)$/,
   },
   {
     name: 'cli',
@@ -117,6 +117,8 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   { from: /^cli\/compile\.ts$/, to: /^server\/compile\// },
   // What a metric means and what a run suffers from: plain functions of events, the same in a chart, a test and a log.
   { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
+  // What prime-rl calls a metric, and what it is called here: one table.
+  { from: /^server\/engines\/primeRl\/metricNames\.ts$/, to: /^workers\/rl\/metrics\.ts$/ },
   // The algorithm's own text is shown beside the run.
   { from: /^web\//, to: /^workers\/step\.ts\?raw$/ },
   // Our own model server answers by a thread of Node.

@@ -1,19 +1,8 @@
 // Slurm's states in the words of every engine. `started` tells whether the job has written its first line: between being
 // given nodes and that, a run is starting.
 
+import type { JobState } from '../engine.ts'
 import type { SlurmJob } from './job.ts'
-
-/** Of any engine's job. `unknown` is never an end: the engine cannot be asked just now. */
-export type JobState =
-  | 'queued'
-  | 'starting'
-  | 'running'
-  | 'succeeded'
-  | 'failed'
-  | 'cancelled'
-  | 'timed_out'
-  | 'node_lost'
-  | 'unknown'
 
 const STATES: Record<string, JobState> = {
   PENDING: 'queued',
@@ -46,9 +35,6 @@ export function stateOf({ state }: SlurmJob, started: boolean): JobState {
   const ours = STATES[state] ?? 'unknown'
   return ours === 'running' && !started ? 'starting' : ours
 }
-
-export const isOver = (state: JobState): boolean =>
-  ['succeeded', 'failed', 'cancelled', 'timed_out', 'node_lost'].includes(state)
 
 const WAITING: Record<string, string> = {
   Resources: 'It waits for nodes or GPUs that other jobs hold.',

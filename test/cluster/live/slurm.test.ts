@@ -17,7 +17,7 @@ describe.skipIf(missing !== null)('a real Slurm', () => {
     host = await startSlurm({ nodes: 2 })
     client = new SlurmClient({ url: host.url, user: host.user, token: tokenSource(host) })
   }, 60_000)
-  afterAll(() => host?.stop())
+  afterAll(() => host?.stop(), 60_000)
 
   const spec = (script: string, changes: Partial<SlurmJobSpec> = {}): SlurmJobSpec => ({
     ...{ script: `#!/bin/bash\n${script}\n`, name: 'lab', partition: 'cluster', nodes: 1, tasksPerNode: 1 },

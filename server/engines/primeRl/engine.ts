@@ -1,0 +1,354 @@
+// Full-size runs on a cluster: prime-rl computes, a batch system gives it nodes, and the shared disk tells what happens.
+// Nothing here trains, and nothing of a run is kept in memory: a server that is killed finds every job again by its file
+// and its mark.
+
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { RunConfig } from '../../../configs/schema.ts'
+import { crashPoint } from '../../store/crashPoint.ts'
+import {
+  type Engine,
+  type EngineCapabilities,
+  type EngineCard,
+  isFinal,
+  type Job,
+  type JobFile,
+  type JobSpec,
+  type LogPart,
+} from '../engine.ts'
+import { sizeOfFolder } from '../local/runFiles.ts'
+import { filesLeft } from './filesLeft.ts'
+import { follow } from './follow.ts'
+import { JobBook, type JobRecord } from './jobs.ts'
+import { exists, RunLayout } from './layout.ts'
+import { exitSaid, filesOf, readAcross, STREAMS } from './logs.ts'
+import { slug } from './names.ts'
+import { compiled, type PrepareOptions, prepare, writeSecrets } from './prepare.ts'
+import { type Scheduler, type Sighting, Unreachable } from './scheduler.ts'
+import { SCRIPT, scriptEnvironment } from './script.ts'
+
+export interface FullSizeOptions {
+  /** On the server's own disk: what it remembers of its jobs. */
+  folder: string
+  /** On the shared disk, as the server and every node see it. */
+  runsRoot: string
+  /** The checkout of prime-rl, as the nodes see it. */
+  project: string
+  /** The program that trains, as the nodes see it; `.venv/bin/rl` of the checkout unless given. */
+  command?: string
+  owner?: { uid: number; gid: number } | null
+  /** Where bundled models lie on this machine. */
+  models: string
+  /** Variables of every job, set by the operator. */
+  environment?: Record<string, string>
+  /** Ids and owners (`owner/`) of environments that may run; any where null. */
+  environments?: string[] | null
+  /** Seconds that a run may take to save when it is asked to end. */
+  graceSeconds?: number
+}
+
+const LOOK_AGAIN_MS = 1500
+
+export class FullSizeEngine implements Engine {
+  readonly target: string
+  readonly capabilities: EngineCapabilities = {
+    gracefulCancel: true,
+    resume: true,
+    rollouts: true,
+    tokens: false,
+    logs: STREAMS,
+    checkpoints: true,
+    adapter: true,
+    measure: false,
+  }
+  #options: FullSizeOptions
+  #scheduler: Scheduler
+  #book: JobBook
+  #listeners = new Set<(engineId: string) => void>()
+  /** Answers of the batch system, for as long as they are fresh; by key. */
+  #seen = new Map<string, { at: number; job: Promise<Job> }>()
+  #submitting = new Map<string, Promise<{ engineId: string }>>()
+
+  constructor(scheduler: Scheduler, options: FullSizeOptions) {
+    this.target = scheduler.target
+    this.#scheduler = scheduler
+    this.#options = options
+    this.#book = new JobBook(join(options.folder, 'jobs'))
+  }
+
+  async card(): Promise<EngineCard> {
+    const jobs = await this.list()
+    return {
+      title: this.#scheduler.title,
+      privacy:
+        'The config goes to the cluster, which computes the whole run with prime-rl and keeps its rollouts, metrics and weights on its shared disk; this server reads them there.',
+      problem: await this.#scheduler.problem(),
+      maxRuns: null,
+      running: jobs.filter(({ state }) => state === 'running' || state === 'starting').length,
+      queued: jobs.filter(({ state }) => state === 'queued').length,
+    }
+  }
+
+  refusals(config: RunConfig): string[] {
+    const { findings } = compiled(config)
+    const problems = findings.filter(({ act }) => act === 'refuse').map(({ sentence }) => sentence)
+    if (deploymentOf(config).type === 'multi_node')
+      problems.push('deployment.type = "multi_node": this server starts runs on one node only; use "single_node".')
+    const { environments = null } = this.#options
+    for (const id of new Set([...config.env, ...config.eval.env].map((each) => each.id)))
+      if (environments && !environments.some((each) => id === each || (each.endsWith('/') && id.startsWith(each))))
+        problems.push(
+          `${id} is code that would run on the cluster, and is not among the environments that the operator allows.`,
+        )
+    return problems
+  }
+
+  notes(config: RunConfig): string[] {
+    const { findings } = compiled(config)
+    return findings.filter(({ act, sentence }) => act !== 'refuse' && sentence !== '').map(({ sentence }) => sentence)
+  }
+
+  /** The same key is the same job, also while it is being submitted. */
+  submit(spec: JobSpec, key: string): Promise<{ engineId: string }> {
+    let under = this.#submitting.get(key)
+    if (!under) {
+      under = this.#submit(spec, key).finally(() => this.#submitting.delete(key))
+      this.#submitting.set(key, under)
+    }
+    return under
+  }
+
+  async #submit(spec: JobSpec, key: string): Promise<{ engineId: string }> {
+    const known = await this.#book.read(key)
+    if (known?.id || known?.refused) return { engineId: key }
+    const layout = new RunLayout(this.#options.runsRoot, spec.run)
+    crashPoint('cluster:before-files')
+    const { table, ...prepared } = await prepare(spec, layout, this.#prepare)
+    const record: JobRecord = known ?? {
+      ...{ key, run: spec.run, attempt: spec.attempt, name: spec.name, config: spec.config, id: null },
+      ...{ fromStep: prepared.fromStep, metricsFrom: prepared.metricsFrom, logsFrom: prepared.logsFrom },
+      ...{ submittedAt: Date.now(), seen: null, cancel: null, cancelledAt: null, refused: null },
+    }
+    await this.#book.write(record)
+    crashPoint('cluster:before-launch')
+    const folder = layout.attempt(spec.attempt)
+    const { project, command = join(project, '.venv/bin/rl'), environment = {} } = this.#options
+    const tables = Object.fromEntries(
+      this.#scheduler.tables.map((name) => [
+        name,
+        (spec.config.remote.prime_rl[name] ?? {}) as Record<string, unknown>,
+      ]),
+    )
+    const secrets = prepared.secrets ?? ''
+    const data = { project, folder, output: layout.output, config: prepared.config, secrets, command }
+    const launch = {
+      ...{ mark: `rollout-lab:${key}`, name: slug(spec.name, 'rollout-lab'), script: SCRIPT, folder, tables },
+      ...{ environment: { ...environment, ...scriptEnvironment(data) }, nodes: 1, gpus: gpusOf(spec.config) },
+    }
+    try {
+      await this.#scheduler.launch(launch, async (id) => {
+        crashPoint('cluster:before-recording')
+        record.id = id
+        await this.#book.write(record)
+        crashPoint('cluster:after-recording')
+      })
+    } catch (error) {
+      if (error instanceof Unreachable) throw error
+      // It was made and then refused, or refused at once: either way it will not run.
+      record.refused = (error as Error).message
+      await this.#book.write(record)
+      if (prepared.secrets) await rm(prepared.secrets, { force: true })
+    }
+    return { engineId: key }
+  }
+
+  /** Asks the batch system at most once in a while, however often it is asked itself. */
+  async get(engineId: string): Promise<Job | null> {
+    const record = await this.#book.read(engineId)
+    if (!record) return null
+    if (record.seen && isFinal(record.seen.state)) return jobOf(record, record.seen)
+    const fresh = this.#seen.get(engineId)
+    if (fresh && Date.now() - fresh.at < LOOK_AGAIN_MS) return fresh.job
+    const job = this.#look(record)
+    this.#seen.set(engineId, { at: Date.now(), job })
+    return job
+  }
+
+  async #look(record: JobRecord): Promise<Job> {
+    if (record.refused !== null) return this.#ended(record, { ...NOTHING, state: 'failed', reason: record.refused })
+    if (record.id === null)
+      return jobOf(record, { ...NOTHING, state: 'queued', reason: 'It is being handed to the cluster.' })
+    const layout = new RunLayout(this.#options.runsRoot, record.run)
+    let sighting: Sighting | null
+    let begun: boolean
+    try {
+      begun = await exists(join(layout.attempt(record.attempt), 'started'))
+      sighting = await this.#scheduler.look(record.id, begun)
+    } catch (error) {
+      if (!(error instanceof Unreachable)) throw error
+      return jobOf(record, { ...(record.seen ?? NOTHING), state: 'unknown', reason: error.message })
+    }
+    if (!sighting) {
+      const reason = `${this.#scheduler.title} no longer knows the job ${record.id}: it forgets jobs some time after their end.`
+      return this.#ended(record, { ...(record.seen ?? NOTHING), state: 'node_lost', reason })
+    }
+    // A run that saved and left because it was asked to is cancelled, whatever its code.
+    if (record.cancel && isFinal(sighting.state)) sighting = { ...sighting, state: 'cancelled', reason: 'Cancelled.' }
+    if (sighting.state === 'failed' && !begun)
+      sighting.reason =
+        `${sighting.reason ?? ''} It ended before its first line: its user may not be able to write ${layout.attempt(record.attempt)}, or ${this.#options.project} is not there on the node.`.trim()
+    if (isFinal(sighting.state)) return this.#ended(record, sighting)
+    if (sighting.state === 'running') sighting = await this.#failing(record, layout, sighting)
+    if (sighting.restarts > (record.seen?.restarts ?? 0)) sighting.reason ??= 'Its node died, and it is started again.'
+    if (changed(record.seen, sighting)) await this.#book.write({ ...(await this.#latest(record)), seen: sighting })
+    if (
+      record.cancel === 'graceful' &&
+      Date.now() - (record.cancelledAt ?? 0) > 1000 * (this.#options.graceSeconds ?? 300)
+    )
+      await this.#scheduler.cancel(record.id, 'now')
+    return jobOf(record, sighting)
+  }
+
+  /** A component that has died is said at once, though the job may go on for an hour. */
+  async #failing(record: JobRecord, layout: RunLayout, sighting: Sighting): Promise<Sighting> {
+    const files = await filesOf(layout, record.attempt, record.logsFrom, 'job')
+    const { size } = await readAcross(files, 0, 0)
+    const { bytes } = await readAcross(files, Math.max(0, size - 64 * 1024), 64 * 1024)
+    const said = exitSaid(bytes.toString('utf8'))
+    return said ? { ...sighting, reason: `Failing: ${said.line}` } : sighting
+  }
+
+  async #ended(record: JobRecord, sighting: Sighting): Promise<Job> {
+    const seen = { ...sighting, endedAt: sighting.endedAt ?? Date.now() }
+    await this.#book.write({ ...(await this.#latest(record)), seen })
+    const secrets = join(new RunLayout(this.#options.runsRoot, record.run).attempt(record.attempt), 'secrets')
+    await rm(secrets, { force: true }).catch(() => {})
+    return jobOf(record, seen)
+  }
+
+  #latest = async (record: JobRecord): Promise<JobRecord> => (await this.#book.read(record.key)) ?? record
+
+  async list(): Promise<(Job & { key: string })[]> {
+    const jobs = await Promise.all(
+      (await this.#book.keys()).map(async (key) => {
+        const record = await this.#book.read(key)
+        // One that was cut off before the batch system heard of it has never begun: its submit may be repeated.
+        return record && (record.id !== null || record.refused !== null) ? this.get(key) : null
+      }),
+    )
+    return jobs.filter((job) => job !== null).map((job) => ({ ...job, key: job.engineId }))
+  }
+
+  async cancel(engineId: string, how: 'graceful' | 'now'): Promise<void> {
+    const record = await this.#book.read(engineId)
+    if (!record || record.refused !== null || (record.seen && isFinal(record.seen.state))) return
+    if (record.cancel === how || record.cancel === 'now') return
+    if (record.id !== null) await this.#scheduler.cancel(record.id, how)
+    await this.#book.write({ ...record, cancel: how, cancelledAt: Date.now() })
+    this.#seen.delete(engineId)
+    this.#changed(engineId)
+  }
+
+  async readLog(engineId: string, stream: string, offset: number, most: number): Promise<LogPart> {
+    const record = await this.#book.read(engineId)
+    if (!record) return { bytes: new Uint8Array(), nextOffset: offset, eof: true }
+    const layout = new RunLayout(this.#options.runsRoot, record.run)
+    const files = await filesOf(layout, record.attempt, record.logsFrom, stream)
+    const { bytes, size } = await readAcross(files, offset, most)
+    const nextOffset = offset + bytes.length
+    const over = record.seen !== null && isFinal(record.seen.state)
+    return { bytes, nextOffset, eof: over && nextOffset >= size }
+  }
+
+  async readEvents(engineId: string, cursor: string | null) {
+    const record = await this.#book.read(engineId)
+    if (!record) return { events: [], cursor }
+    const layout = new RunLayout(this.#options.runsRoot, record.run)
+    const { run, attempt, config, fromStep, metricsFrom, logsFrom } = record
+    const begun = await exists(join(layout.attempt(attempt), 'started'))
+    const over = record.seen !== null && isFinal(record.seen.state)
+    const source = this.#scheduler.target
+    return follow({ run, attempt, config, layout, source, fromStep, metricsFrom, logsFrom, begun, over }, cursor)
+  }
+
+  async files(run: string): Promise<JobFile[]> {
+    const records = await Promise.all((await this.#book.keys()).map((key) => this.#book.read(key)))
+    const newest = records.filter((record) => record?.run === run).sort((a, b) => b!.attempt - a!.attempt)[0]
+    const over = !newest?.seen || isFinal(newest.seen.state)
+    return filesLeft(new RunLayout(this.#options.runsRoot, run), newest?.attempt ?? 1, over)
+  }
+
+  size(run: string): Promise<number> {
+    return sizeOfFolder(new RunLayout(this.#options.runsRoot, run).folder)
+  }
+
+  async forget(engineId: string): Promise<void> {
+    const job = await this.get(engineId)
+    if (job && isFinal(job.state)) await this.#book.forget(engineId)
+  }
+
+  async remove(run: string): Promise<void> {
+    for (const key of await this.#book.keys()) {
+      const record = await this.#book.read(key)
+      if (record?.run === run) await this.#book.forget(key)
+    }
+    await rm(new RunLayout(this.#options.runsRoot, run).folder, { recursive: true, force: true })
+  }
+
+  onChange(listener: (engineId: string) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The jobs go on. */
+  async close(): Promise<void> {
+    await this.#scheduler.close()
+  }
+
+  /** Writes a job's secrets again: those of one that the batch system has started anew are gone. */
+  async renewSecrets(engineId: string, secrets: Record<string, string>): Promise<void> {
+    const record = await this.#book.read(engineId)
+    if (!record) return
+    const folder = new RunLayout(this.#options.runsRoot, record.run).attempt(record.attempt)
+    await writeSecrets({ secrets }, folder, this.#prepare)
+  }
+
+  get #prepare(): PrepareOptions {
+    const { owner = null, models } = this.#options
+    return { owner, models, without: this.#scheduler.tables.filter((name) => name !== 'deployment') }
+  }
+
+  #changed(engineId: string): void {
+    for (const listener of this.#listeners) listener(engineId)
+  }
+}
+
+const NOTHING: Sighting = {
+  ...{ state: 'queued', reason: null, exitCode: null, nodes: [], startedAt: null, endedAt: null },
+  ...{ queuePosition: null, raw: null, restarts: 0 },
+}
+
+function jobOf(record: JobRecord, { restarts: _, ...sighting }: Sighting): Job {
+  return { engineId: record.key, ...sighting }
+}
+
+function changed(before: Sighting | null, now: Sighting): boolean {
+  return (
+    before === null ||
+    before.state !== now.state ||
+    before.restarts !== now.restarts ||
+    before.startedAt !== now.startedAt ||
+    before.nodes.join() !== now.nodes.join()
+  )
+}
+
+function deploymentOf(config: RunConfig): Record<string, unknown> {
+  return (config.remote.prime_rl.deployment ?? {}) as Record<string, unknown>
+}
+
+/** GPUs of a single node: those that train and those that sample. */
+export function gpusOf(config: RunConfig): number {
+  const { num_train_gpus: train, num_infer_gpus: infer, gpus_per_node: node } = deploymentOf(config)
+  if (typeof node === 'number' && train === undefined && infer === undefined) return node
+  return (typeof train === 'number' ? train : 1) + (typeof infer === 'number' ? infer : 1)
+}

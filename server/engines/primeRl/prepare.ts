@@ -1,0 +1,118 @@
+// From an attempt of a run to what lies on the shared disk for it: prime-rl's config with the folders and the resume of
+// this attempt, the secrets, and a bundled model where the run trains one.
+
+import { chown, cp, mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { setAt, type Table } from '../../../configs/path.ts'
+import type { RunConfig } from '../../../configs/schema.ts'
+import { tableToToml } from '../../../configs/write.ts'
+import { compileConfig, type Draft } from '../../compile/compile.ts'
+import { isBundled } from '../../compile/trainer.ts'
+import { sizeOf } from '../../store/events/appendOnly.ts'
+import type { JobSpec } from '../engine.ts'
+import { exists, type RunLayout } from './layout.ts'
+import { badVariable, slug } from './names.ts'
+import { secretsFile } from './script.ts'
+
+export interface Prepared {
+  config: string
+  /** null for a run without secrets. */
+  secrets: string | null
+  /** The step from which it goes on; 0 for the first. */
+  fromStep: number
+  /** Bytes of metrics.jsonl that belong to earlier attempts. */
+  metricsFrom: number
+  /** prime-rl's attempts that are earlier ones of ours. */
+  logsFrom: number
+  /** In prime-rl's words. */
+  table: Table
+}
+
+/** For prime-rl; the run's name as a plain word, whatever its owner calls it. */
+export function compiled(config: RunConfig): Draft {
+  const name = config.name === undefined ? {} : { name: slug(config.name, 'run') }
+  return compileConfig({ ...config, ...name }, 'prime-rl')
+}
+
+export interface PrepareOptions {
+  /** Whose the files are, where the server may give them away. */
+  owner: { uid: number; gid: number } | null
+  /** Where bundled models lie on this machine: `<models>/lab-tiny`. */
+  models: string
+  /** Tables of prime-rl's config that are the scheduler's business: kept out of the file. */
+  without: string[]
+}
+
+export async function prepare(spec: JobSpec, layout: RunLayout, options: PrepareOptions): Promise<Prepared> {
+  const { table, findings } = compiled(spec.config)
+  const refusal = findings.find(({ act }) => act === 'refuse')
+  if (refusal) throw new Error(refusal.sentence)
+  const folder = layout.attempt(spec.attempt)
+  await mkdir(folder, { recursive: true, mode: 0o770 })
+  const resumable = (await layout.checkpoints()).at(-1)
+  const fresh = !resumable && (await exists(layout.output))
+  setAt(table, ['output_dir'], layout.folder)
+  setAt(table, ['run'], { name: slug(spec.name, spec.run.toLowerCase()), dir: 'output' })
+  if (resumable) setAt(table, ['resume'], { step: resumable.step })
+  else delete table.resume
+  // A first part that left no checkpoint is begun again.
+  if (fresh) setAt(table, ['clean'], true)
+  if (isBundled(spec.config.model)) {
+    if (!(await exists(join(layout.model, 'config.json')))) await stage(spec.config.model, layout, options)
+    setAt(table, ['model', 'name'], layout.model)
+  }
+  for (const key of options.without) delete table[key]
+  const config = join(folder, 'config.toml')
+  await writeWhole(
+    config,
+    Buffer.from(tableToToml(table, `Attempt ${spec.attempt} of run ${spec.run}.`)),
+    0o640,
+    options,
+  )
+  const secrets = await writeSecrets(spec, folder, options)
+  const earlier = fresh ? 0 : await sizeOf(layout.metrics)
+  const logs = fresh ? 0 : (await layout.logFolders()).length
+  if (options.owner)
+    for (const each of [dirname(layout.folder), layout.folder, folder])
+      await chown(each, options.owner.uid, options.owner.gid)
+  return {
+    ...{ config, secrets, fromStep: resumable?.step ?? 0, metricsFrom: earlier, logsFrom: logs, table },
+  }
+}
+
+export async function writeSecrets(
+  spec: Pick<JobSpec, 'secrets'>,
+  folder: string,
+  options: PrepareOptions,
+): Promise<string | null> {
+  const names = Object.keys(spec.secrets)
+  if (names.length === 0) return null
+  const bad = names.map(badVariable).find((why) => why !== null)
+  if (bad) throw new Error(`A secret cannot go along: ${bad}`)
+  const path = join(folder, 'secrets')
+  await writeWhole(path, secretsFile(spec.secrets), 0o600, options)
+  return path
+}
+
+async function stage(model: string, layout: RunLayout, { models, owner }: PrepareOptions): Promise<void> {
+  const partial = `${layout.model}.partial`
+  await rm(partial, { recursive: true, force: true })
+  await cp(join(models, model), partial, { recursive: true })
+  if (owner) await chown(partial, owner.uid, owner.gid)
+  await rename(partial, layout.model)
+}
+
+/** Whole or not at all, and never readable by more than `mode` says, not even for a moment. */
+async function writeWhole(path: string, bytes: Buffer, mode: number, { owner }: PrepareOptions): Promise<void> {
+  const partial = `${path}.partial`
+  await rm(partial, { force: true })
+  const file = await open(partial, 'wx', mode)
+  try {
+    await file.writeFile(bytes)
+    if (owner) await file.chown(owner.uid, owner.gid)
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
+  await rename(partial, path)
+}

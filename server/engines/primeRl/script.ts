@@ -1,0 +1,62 @@
+// The script of every single-node job: the same bytes always. What differs between jobs comes by the environment and by
+// files, as data; nothing of it is ever read as shell.
+
+export const SCRIPT = `#!/bin/bash
+# rollout-lab: the same bytes for every job.
+cd -- "$ROLLOUT_LAB_PROJECT" || exit 78
+date +%s > "$ROLLOUT_LAB_FOLDER/started"
+if [ -n "$ROLLOUT_LAB_SECRETS" ]; then
+  for _ in {1..120}; do
+    [ -f "$ROLLOUT_LAB_SECRETS" ] && break
+    sleep 1
+  done
+  while IFS= read -r -d '' pair; do
+    export "\${pair?}"
+  done < "$ROLLOUT_LAB_SECRETS"
+  rm -f -- "$ROLLOUT_LAB_SECRETS"
+fi
+set -- "$ROLLOUT_LAB_COMMAND" @ "$ROLLOUT_LAB_CONFIG"
+if [ "\${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
+  if compgen -G "$ROLLOUT_LAB_OUTPUT/checkpoints/step_*/trainer" > /dev/null; then
+    set -- "$@" --resume
+  else
+    set -- "$@" --clean
+  fi
+fi
+exec "$@"
+`
+
+export interface ScriptData {
+  /** The checkout of prime-rl. */
+  project: string
+  /** Of the run. */
+  folder: string
+  /** In it, prime-rl's own run directory. */
+  output: string
+  config: string
+  /** '' for none. */
+  secrets: string
+  /** The program that trains. */
+  command: string
+}
+
+/** What the script reads. */
+export function scriptEnvironment(data: ScriptData): Record<string, string> {
+  return {
+    ROLLOUT_LAB_PROJECT: data.project,
+    ROLLOUT_LAB_FOLDER: data.folder,
+    ROLLOUT_LAB_OUTPUT: data.output,
+    ROLLOUT_LAB_CONFIG: data.config,
+    ROLLOUT_LAB_SECRETS: data.secrets,
+    ROLLOUT_LAB_COMMAND: data.command,
+  }
+}
+
+/** The file of secrets: NAME=value, each ended by a zero byte, so that a value may hold anything else. */
+export function secretsFile(secrets: Record<string, string>): Buffer {
+  return Buffer.from(
+    Object.entries(secrets)
+      .map(([name, value]) => `${name}=${value.replaceAll('\0', '')}\0`)
+      .join(''),
+  )
+}

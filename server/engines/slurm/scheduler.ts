@@ -1,0 +1,167 @@
+// Slurm as a scheduler of full-size runs.
+
+import { isFinal } from '../engine.ts'
+import { type Launch, type Scheduler, type Sighting, Unreachable } from '../primeRl/scheduler.ts'
+import { SlurmClient, SlurmError } from './client.ts'
+import type { SlurmJob, SlurmJobSpec } from './job.ts'
+import { reasonText, stateOf } from './states.ts'
+import { submitOnce } from './submit.ts'
+import { tokenSource } from './token.ts'
+
+export interface SlurmOptions {
+  url: string
+  user: string
+  keyFile: string
+  /** Where a config names none. */
+  partition?: string
+  account?: string
+  /** Minutes, where a config says none. */
+  timeLimit?: number
+  /** Whole nodes: prime-rl's ports are fixed, so two runs on one node would meet. */
+  exclusive?: boolean
+  /** `engine`: Slurm itself starts a job again whose node has died. Otherwise the server makes a new attempt. */
+  restart?: 'never' | 'engine' | 'server'
+  /** What jobs find their programs by. */
+  path?: string
+  deadlineMs?: number
+}
+
+export class SlurmScheduler implements Scheduler {
+  readonly target = 'slurm'
+  readonly title = 'Slurm'
+  readonly tables = ['slurm', 'deployment']
+  readonly client: SlurmClient
+  #options: SlurmOptions
+
+  constructor(options: SlurmOptions) {
+    this.#options = options
+    const { url, user, keyFile, deadlineMs } = options
+    this.client = new SlurmClient({ url, user, token: tokenSource({ keyFile, user }), deadlineMs })
+  }
+
+  async launch(launch: Launch, record: (id: string) => Promise<void>): Promise<void> {
+    await reached(() => submitOnce(this.client, this.#spec(launch), { record: (id) => record(String(id)) }))
+  }
+
+  async look(id: string, begun: boolean): Promise<Sighting | null> {
+    const job = await reached(() => this.client.job(Number(id)))
+    if (!job) return null
+    const state = stateOf(job, begun)
+    return {
+      ...{ state, reason: endText(job) || null, exitCode: job.exitCode, nodes: hostsOf(job.nodes) },
+      ...{ startedAt: job.startedAt !== null && job.state !== 'PENDING' ? job.startedAt : null, endedAt: job.endedAt },
+      ...{ queuePosition: state === 'queued' ? await this.#position(job) : null, restarts: job.restarts },
+      raw: shortened(job.raw),
+    }
+  }
+
+  /** Jobs of the partition that wait with a priority above this one's; null where it cannot be said. */
+  async #position(job: SlurmJob): Promise<number | null> {
+    const priority = Number(job.raw.priority)
+    if (!Number.isFinite(priority) || job.held) return null
+    const waiting = (await reached(() => this.client.jobs())).filter(
+      (each) => each.state === 'PENDING' && each.partition === job.partition && !each.held && each.id !== job.id,
+    )
+    return waiting.filter(({ raw }) => Number(raw.priority) > priority).length
+  }
+
+  async cancel(id: string, how: 'graceful' | 'now'): Promise<void> {
+    const job = await reached(() => this.client.job(Number(id)))
+    if (!job || isFinal(stateOf(job, true))) return
+    // What has not begun has nothing to save.
+    const running = job.state === 'RUNNING'
+    await reached(() => this.client.cancel(Number(id), how === 'graceful' && running ? 'TERM' : undefined))
+  }
+
+  async problem(): Promise<string | null> {
+    try {
+      await this.client.ping()
+      return null
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  #spec({ mark, name, script, environment, folder, gpus, nodes, tables }: Launch): SlurmJobSpec {
+    const { partition, account, timeLimit, exclusive = true, restart = 'server', path } = this.#options
+    const { slurm = {} } = tables
+    const word = (key: string) => (typeof slurm[key] === 'string' ? (slurm[key] as string) : undefined)
+    return {
+      ...{ name, script, comment: mark, nodes, tasksPerNode: 1, workingDirectory: folder },
+      ...{ partition: word('partition') ?? partition, account: word('account') ?? account },
+      ...{ nodelist: word('nodelist'), exclude: word('exclude'), timeLimit: minutesOf(word('time')) ?? timeLimit },
+      gres: gpus > 0 ? `gpu:${gpus}` : undefined,
+      exclusive,
+      output: `${folder}/job_%j.log`,
+      environment: { PATH: path ?? '/usr/local/bin:/usr/bin:/bin', ...environment },
+      requeue: restart === 'engine',
+      hold: true,
+    }
+  }
+}
+
+async function reached<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call()
+  } catch (error) {
+    if (error instanceof SlurmError && error.kind === 'unreachable') throw new Unreachable(error.message)
+    throw error
+  }
+}
+
+/** `24:00:00`, `7-00:00:00`, `90`: Slurm's ways to write a time, in minutes. */
+export function minutesOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim())
+  if (!match) throw new Error(`slurm.time = ${JSON.stringify(text)} is no time: write "24:00:00" or "7-00:00:00".`)
+  const [, days, ...rest] = match
+  const parts = rest.filter((part) => part !== undefined).map(Number)
+  // Minutes alone; minutes and seconds; hours, minutes and seconds. After days: hours, minutes, seconds.
+  const [hours, minutes, seconds] =
+    days !== undefined
+      ? [parts[0] ?? 0, parts[1] ?? 0, parts[2] ?? 0]
+      : parts.length === 3
+        ? parts
+        : [0, parts[0], parts[1] ?? 0]
+  return Math.ceil(Number(days ?? 0) * 1440 + hours * 60 + minutes + seconds / 60)
+}
+
+/** `n[0-1],m3` by name, as far as it is short; the text itself otherwise. */
+export function hostsOf(nodes: string): string[] {
+  if (nodes === '') return []
+  const hosts: string[] = []
+  for (const part of nodes.match(/[^,[]+(\[[^\]]*\])?/g) ?? []) {
+    const [, name, list] = /^([^[]*)(?:\[([^\]]*)\])?$/.exec(part) ?? []
+    if (list === undefined) hosts.push(part)
+    else
+      for (const range of list.split(',')) {
+        const [from, to = from] = range.split('-')
+        for (let i = Number(from); i <= Number(to) && hosts.length < 64; i++)
+          hosts.push(`${name}${String(i).padStart(from.length, '0')}`)
+      }
+  }
+  return hosts
+}
+
+function endText(job: SlurmJob): string {
+  const said = reasonText(job)
+  if (job.exitCode !== null && job.exitCode !== 0) return `It ended with code ${job.exitCode}. ${said}`.trim()
+  return said
+}
+
+/** Slurm's answer without the environment, which repeats the script's data. */
+function shortened(raw: Record<string, unknown>): Record<string, unknown> {
+  const keys = [
+    'job_id',
+    'job_state',
+    'state_reason',
+    'state_description',
+    'exit_code',
+    'restart_cnt',
+    'nodes',
+    'partition',
+  ]
+  return Object.fromEntries([...keys, 'start_time', 'end_time', 'priority'].map((key) => [key, raw[key]]))
+}
