@@ -440,6 +440,7 @@ describe('a client that', () => {
       behave: async (_request, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         const { socket } = response
+        response.setMaxListeners(0)
         for (let sent = 0; sent < 64 * 1024 * 1024 && !response.destroyed; sent += event.length) {
           if (!response.write(event)) {
             await new Promise<void>((resolve) => {
