@@ -58,11 +58,15 @@ struct Statistics {
   /** Of the scores, which are the logits after the penalty. */
   best: f32,
   bestToken: u32,
+  /** The least of the threads' best scores: at least as many scores are not below it as there are threads. */
+  leastBest: f32,
 }
 
 struct Candidate {
   score: f32,
   token: u32,
+  /** The least of the best scores of the threads that were merged. */
+  leastBest: f32,
 }
 
 var<workgroup> opened: u32;
@@ -210,7 +214,7 @@ fn survey(thread: u32) {
   // Numbers that are not finite compare as they like: their bits tell.
   let finite = max(max(bits.x, bits.y), max(bits.z, bits.w)) < EXPONENT;
   threadStatistics[thread] = vec4f(largest, sum, weighted, select(0.0, 1.0, finite));
-  threadBest[thread] = Candidate(top, 0u);
+  threadBest[thread] = Candidate(top, 0u, top);
   if (rule.greedy != 0u) {
     var token = NOTHING;
     for (var i = 4u; i > 0u; i--) {
@@ -227,10 +231,11 @@ fn survey(thread: u32) {
 }
 
 fn better(a: Candidate, b: Candidate) -> Candidate {
+  let leastBest = min(a.leastBest, b.leastBest);
   if (b.score > a.score || (b.score == a.score && b.token < a.token)) {
-    return b;
+    return Candidate(b.score, b.token, leastBest);
   }
-  return a;
+  return Candidate(a.score, a.token, leastBest);
 }
 
 fn merged(a: vec4f, largest: f32) -> vec3f {
@@ -271,7 +276,7 @@ fn surveyed(thread: u32) -> Statistics {
     for (var i = 0u; i < STRETCHES; i++) {
       total += merged(stretchStatistics[i], largest);
     }
-    statistics = Statistics(largest, total.x, total.y, u32(finite), candidate.score, candidate.token);
+    statistics = Statistics(largest, total.x, total.y, u32(finite), candidate.score, candidate.token, candidate.leastBest);
   }
   return workgroupUniformLoad(&statistics);
 }
@@ -281,16 +286,14 @@ fn surveyed(thread: u32) -> Statistics {
 const COUNT = 0u;
 const MASS = 1u;
 const TIES = 2u;
+const EDGE = 3u;
 
 fn tally(score: vec4f, quad: u32, kind: u32, limit: vec3u, tie: u32) -> vec3f {
   let keys = keysOf(score);
   var x = keys >= vec4u(limit.x);
   var y = keys >= vec4u(limit.y);
   var z = keys >= vec4u(limit.z);
-  var amount = vec4f(1.0);
-  if (kind == MASS) {
-    amount = weightsOf(score, best);
-  } else if (kind == TIES) {
+  if (kind == TIES) {
     let ids = 4u * quad + vec4u(0u, 1u, 2u, 3u);
     let equal = keys == vec4u(tie);
     x = equal & (ids < vec4u(limit.x));
@@ -298,17 +301,26 @@ fn tally(score: vec4f, quad: u32, kind: u32, limit: vec3u, tie: u32) -> vec3f {
     z = equal & (ids < vec4u(limit.z));
   }
   let none = vec4f(0.0);
-  return vec3f(add4(select(none, amount, x)), add4(select(none, amount, y)), add4(select(none, amount, z)));
+  let one = vec4f(1.0);
+  var amounts = one;
+  if (kind == MASS || kind == EDGE) {
+    amounts = weightsOf(score, best);
+  }
+  let counts = select(amounts, one, kind == EDGE);
+  return vec3f(add4(select(none, counts, x)), add4(select(none, counts, y)), add4(select(none, amounts, z)));
 }
 
-// Three numbers at once: how many keys are at least limit[i] (COUNT), their weights (MASS), or how many tokens below
-// limit[i] have the key `tie` (TIES).
+// Three numbers at once: how many keys are at least limit[i] (COUNT), their weights (MASS), two counts and one weight
+// (EDGE), or how many tokens below limit[i] have the key `tie` (TIES).
 fn measure(thread: u32, kind: u32, limit: vec3u, tie: u32) -> vec3f {
   let stretch = thread / TEAM;
   let end = min((stretch + 1u) * QUADS_PER_STRETCH, QUADS);
   var total = vec3f(0.0);
-  for (var quad = stretch * QUADS_PER_STRETCH + thread % TEAM; quad < end; quad += TEAM) {
-    total += tally(scoresOf(quad, end), quad, kind, limit, tie);
+  for (var quad = stretch * QUADS_PER_STRETCH + thread % TEAM; quad < end; quad += 4u * TEAM) {
+    // Written so that a compiler may load four at once.
+    for (var i = 0u; i < 4u; i++) {
+      total += tally(scoresOf(quad + i * TEAM, end), quad + i * TEAM, kind, limit, tie);
+    }
   }
   threadMeasure[thread] = total;
   workgroupBarrier();
@@ -330,62 +342,71 @@ fn measure(thread: u32, kind: u32, limit: vec3u, tie: u32) -> vec3f {
   return workgroupUniformLoad(&measured);
 }
 
-// The largest number with `bits` bits for which the measure still satisfies: two bits a pass, from the highest.
-fn search(thread: u32, kind: u32, bits: u32, goal: f32, above: u32, tie: u32) -> u32 {
-  var found = 0u;
-  for (var shift = bits; shift > 0u; shift -= 2u) {
-    let candidates = vec3u(found) | (vec3u(1u, 2u, 3u) << vec3u(shift - 2u));
-    let values = measure(thread, kind, candidates, tie);
-    var holds = values >= vec3f(goal);
-    if (kind == TIES) {
-      holds = values < vec3f(goal);
-    }
-    // What is at or below `above` is in anyway.
-    holds |= candidates <= vec3u(above);
-    found = select(select(select(found, candidates.x, holds.x), candidates.y, holds.y), candidates.z, holds.z);
-  }
-  return found;
-}
-
-// Top-k, top-p (Holtzman et al. 2020), then min-p; ties go to the lower id.
-fn truncate(thread: u32, top: f32) {
-  var staying = 0.0;
-  var tied = 0.0;
+// Top-k, top-p (Holtzman et al. 2020), then min-p; ties go to the lower id. Each looks for the largest number of so many
+// bits that still satisfies: two bits a pass, from the highest. COUNT: the key that k tokens reach; MASS: the key above which
+// p of the weight lies; TIES: the last id that stays among equals.
+fn truncate(thread: u32, top: f32, leastBest: f32) {
+  let limitsK = rule.topK > 0u && rule.topK < VOCABULARY;
+  let limitsP = rule.topP < 1.0;
   var lowest = 0u;
   var lastToken = NOTHING;
-  if (rule.topK > 0u && rule.topK < VOCABULARY) {
-    let k = f32(rule.topK);
-    lowest = search(thread, COUNT, 32u, k, 0u, 0u);
-    let counts = measure(thread, COUNT, vec3u(lowest, lowest + 1u, NOTHING), 0u);
-    tied = counts.x - counts.y;
-    staying = k - counts.y;
-  }
-  if (rule.topP < 1.0) {
-    let masses = measure(thread, MASS, vec3u(0u, lowest + 1u, NOTHING), 0u);
-    var total = masses.x;
-    if (lowest > 0u) {
-      total = masses.y + staying * weightsOf(vec4f(scoreOfKey(lowest)), top).x;
+  // Of the tokens at `lowest`, how many there are and how many stay.
+  var tied = 0.0;
+  var staying = 0.0;
+  var total = 0.0;
+  for (var kind = COUNT; kind <= TIES && (limitsK || limitsP); kind++) {
+    // What is sought lies from `least` to `most`: a pass whose outcome follows from that is left out.
+    var bits = 32u;
+    var goal = f32(rule.topK);
+    var least = 0u;
+    var most = keysOf(vec4f(top)).x;
+    if (kind == COUNT) {
+      bits = select(0u, 32u, limitsK);
+      least = select(0u, keysOf(vec4f(leastBest)).x, rule.topK <= THREADS);
+    } else if (kind == MASS) {
+      bits = select(0u, 32u, limitsP);
+      goal = rule.topP * total;
+      // Whatever weighs less than this weighs less than 1 - p together.
+      let weightless = 0.5 * (1.0 - rule.topP) * total / f32(VOCABULARY);
+      least = max(lowest, keysOf(vec4f(top + log(weightless) / rule.temperatureInverse)).x);
+    } else {
+      bits = select(0u, 18u, staying < tied);
+      goal = staying;
+      most = VOCABULARY;
     }
-    let goal = rule.topP * total;
-    let nucleus = search(thread, MASS, 32u, goal, lowest, 0u);
-    if (nucleus > 0u) {
-      let above = measure(thread, MASS, vec3u(nucleus + 1u, NOTHING, NOTHING), 0u).x;
-      let counts = measure(thread, COUNT, vec3u(nucleus, nucleus + 1u, NOTHING), 0u);
-      let weight = weightsOf(vec4f(scoreOfKey(nucleus)), top).x;
-      var available = counts.x - counts.y;
+    var found = 0u;
+    for (var shift = bits; shift > 0u; shift -= 2u) {
+      let candidates = vec3u(found) | (vec3u(1u, 2u, 3u) << vec3u(shift - 2u));
+      var holds = candidates <= vec3u(least);
+      if (!all(holds | (candidates > vec3u(most)))) {
+        let values = measure(thread, kind, candidates, lowest);
+        holds |= select(values >= vec3f(goal), values < vec3f(goal), kind == TIES);
+        holds &= candidates <= vec3u(most);
+      }
+      found = select(select(select(found, candidates.x, holds.x), candidates.y, holds.y), candidates.z, holds.z);
+    }
+    if (kind == TIES) {
+      lastToken = select(NOTHING, found, bits > 0u);
+    } else if (kind == COUNT || limitsP) {
+      let at = measure(thread, EDGE, vec3u(found, found + 1u, found + 1u), 0u);
+      var available = at.x - at.y;
       tied = available;
-      if (nucleus == lowest) {
-        available = staying;
+      var weight = 0.0;
+      if (found > 0u) {
+        weight = weightsOf(vec4f(scoreOfKey(found)), top).x;
       }
-      staying = available;
-      if (weight > 0.0) {
-        staying = clamp(ceil((goal - above) / weight), 1.0, available);
+      if (kind == COUNT) {
+        staying = select(0.0, goal - at.y, limitsK);
+        total = at.z + staying * weight;
+      } else {
+        available = select(available, staying, found == lowest);
+        staying = available;
+        if (weight > 0.0 && available > 0.0) {
+          staying = clamp(ceil((goal - at.z) / weight), 1.0, available);
+        }
       }
-      lowest = nucleus;
+      lowest = found;
     }
-  }
-  if (lowest > 0u && staying < tied) {
-    lastToken = search(thread, TIES, 18u, staying, 0u, lowest);
   }
   if (rule.minP > 0.0) {
     let key = keysOf(vec4f(min(top, top + log(rule.minP) / rule.temperatureInverse))).x;
@@ -429,8 +450,10 @@ fn stretchSums(thread: u32, whole: Statistics) {
     let stretch = thread / TEAM;
     let end = min((stretch + 1u) * QUADS_PER_STRETCH, QUADS);
     var sum = 0.0;
-    for (var quad = stretch * QUADS_PER_STRETCH + thread % TEAM; quad < end; quad += TEAM) {
-      sum += add4(keptWeights(quad, end));
+    for (var quad = stretch * QUADS_PER_STRETCH + thread % TEAM; quad < end; quad += 4u * TEAM) {
+      for (var i = 0u; i < 4u; i++) {
+        sum += add4(keptWeights(quad + i * TEAM, end));
+      }
     }
     partSum[thread] = sum;
     workgroupBarrier();
@@ -560,7 +583,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
   var token = whole.bestToken;
   if (rule.greedy == 0u) {
     if (truncates()) {
-      truncate(thread, whole.best);
+      truncate(thread, whole.best, whole.leastBest);
     }
     token = choose(thread, whole, slots[slot].key0, slots[slot].key1, slots[slot].length);
   }
