@@ -3,6 +3,9 @@
 
 import { type Kernel, specialise } from '../kernel.ts'
 import source from './draw.wgsl?raw'
+import choose from './drawChoose.wgsl?raw'
+import survey from './drawSurvey.wgsl?raw'
+import truncate from './drawTruncate.wgsl?raw'
 
 export interface DrawSpec {
   vocabulary: number
@@ -53,7 +56,7 @@ export function draw({ vocabulary, stride }: DrawSpec): Kernel {
   }
   return {
     name: 'draw',
-    code: specialise(source, {
+    code: specialise([source, survey, truncate, choose].join('\n'), {
       THREADS: vocabulary > 2048 ? 256 : 64,
       VOCABULARY: vocabulary,
       STRIDE_QUADS: stride / 4,

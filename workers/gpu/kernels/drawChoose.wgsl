@@ -1,0 +1,136 @@
+// The token at which the cumulative weight reaches the uniform of the key and position.
+
+// The first word of Threefry-2x32 with 20 rounds (Salmon et al. 2011).
+fn threefry(key0: u32, key1: u32, counter0: u32, counter1: u32) -> u32 {
+  const ROTATIONS = array<u32, 8>(13u, 15u, 26u, 6u, 17u, 29u, 16u, 24u);
+  let keys = array<u32, 3>(key0, key1, 0x1bd11bdau ^ key0 ^ key1);
+  var x0 = counter0 + key0;
+  var x1 = counter1 + key1;
+  for (var round = 0u; round < 20u; round++) {
+    let rotation = ROTATIONS[round % 8u];
+    x0 += x1;
+    x1 = ((x1 << rotation) | (x1 >> (32u - rotation))) ^ x0;
+    if (round % 4u == 3u) {
+      let injection = (round + 1u) / 4u;
+      x0 += keys[injection % 3u];
+      x1 += keys[(injection + 1u) % 3u] + injection;
+    }
+  }
+  return x0;
+}
+
+// The upper 24 bits over 2^24 are exact in f32 and below 1; zero becomes half of the smallest step.
+fn uniformOf(word: u32) -> f32 {
+  return max(f32(word >> 8u), 0.5) * 0x1p-24;
+}
+
+fn stretchSums(thread: u32, whole: Statistics) {
+  if (truncates() || rule.penalty != 1.0) {
+    let stretch = thread / TEAM;
+    let end = min((stretch + 1u) * QUADS_PER_STRETCH, QUADS);
+    var sum = 0.0;
+    for (var quad = stretch * QUADS_PER_STRETCH + thread % TEAM; quad < end; quad += 4u * TEAM) {
+      for (var i = 0u; i < 4u; i++) {
+        sum += add4(keptWeights(quad + i * TEAM, end));
+      }
+    }
+    partSum[thread] = sum;
+    workgroupBarrier();
+    if (thread < STRETCHES) {
+      sum = 0.0;
+      for (var i = 0u; i < TEAM; i++) {
+        sum += partSum[thread * TEAM + i];
+      }
+      stretchSum[thread] = sum;
+    }
+  } else if (thread < STRETCHES) {
+    let part = stretchStatistics[thread];
+    stretchSum[thread] = part.y * exp(decay(part.x, whole.largest));
+  }
+}
+
+// Inverse of the cumulative distribution in the order of ids: the first token at which it reaches u.
+fn choose(thread: u32, whole: Statistics, key0: u32, key1: u32, position: u32) -> u32 {
+  stretchSums(thread, whole);
+  workgroupBarrier();
+  if (thread == 0u) {
+    var total = 0.0;
+    for (var i = 0u; i < STRETCHES; i++) {
+      total += stretchSum[i];
+    }
+    let goal = uniformOf(threefry(key0, key1, position, 0u)) * total;
+    var before = 0.0;
+    var reached = 0.0;
+    var stretch = 0u;
+    // The last sum that still adds something stands in where rounding keeps the goal out of reach.
+    for (var i = 0u; i < STRETCHES && reached < goal; i++) {
+      let next = reached + stretchSum[i];
+      if (next > reached) {
+        stretch = i;
+        before = reached;
+        reached = next;
+      }
+    }
+    chosenStretch = vec2u(stretch, bitcast<u32>(goal - before));
+  }
+  let chosen = workgroupUniformLoad(&chosenStretch);
+  let first = chosen.x * QUADS_PER_STRETCH;
+  let end = min(first + QUADS_PER_STRETCH, QUADS);
+  let goal = bitcast<f32>(chosen.y);
+  let from_ = first + thread * QUADS_PER_PART;
+  var sum = 0.0;
+  for (var i = 0u; i < QUADS_PER_PART; i++) {
+    if (from_ + i < end) {
+      sum += add4(keptWeights(from_ + i, end));
+    }
+  }
+  partSum[thread] = sum;
+  workgroupBarrier();
+  if (thread < THREADS / 16u) {
+    sum = 0.0;
+    for (var i = 0u; i < 16u; i++) {
+      sum += partSum[16u * thread + i];
+    }
+    sixteenParts[thread] = sum;
+  }
+  workgroupBarrier();
+  var token = 0u;
+  if (thread == 0u) {
+    var before = 0.0;
+    var reached = 0.0;
+    var sixteen = 0u;
+    for (var i = 0u; i < THREADS / 16u && reached < goal; i++) {
+      let next = reached + sixteenParts[i];
+      if (next > reached) {
+        sixteen = i;
+        before = reached;
+        reached = next;
+      }
+    }
+    reached = before;
+    var part = 16u * sixteen;
+    for (var i = 0u; i < 16u && reached < goal; i++) {
+      let next = reached + partSum[16u * sixteen + i];
+      if (next > reached) {
+        part = 16u * sixteen + i;
+        before = reached;
+        reached = next;
+      }
+    }
+    reached = before;
+    for (var i = 0u; i < QUADS_PER_PART && reached < goal; i++) {
+      let quad = first + part * QUADS_PER_PART + i;
+      if (quad < end) {
+        let weights = keptWeights(quad, end);
+        for (var j = 0u; j < 4u && reached < goal; j++) {
+          let next = reached + weights[j];
+          if (next > reached) {
+            token = 4u * quad + j;
+            reached = next;
+          }
+        }
+      }
+    }
+  }
+  return token;
+}
