@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { ROOT } from '../../build/paths.ts'
+import { load } from '../../configs/load.ts'
+import { openLearner } from '../../workers/host/learner.ts'
 import { createRealm } from '../../workers/host/realm.node.ts'
 import { HubClient } from '../../workers/hub/client.ts'
 import { readDirectly } from '../../workers/hub/direct.ts'
@@ -333,6 +335,26 @@ describe('a run in Node', () => {
       /There is no model lab-huge: neither .* holds a config\.json/,
     )
     await expect(realm.modelFiles('dropped:x')).rejects.toThrow(/Name its folder: file:/)
+  })
+
+  it('that cannot fit is refused before a weight is fetched, with what would make it fit', async () => {
+    set({ HF_HOME: folder, HF_ENDPOINT: hub.base, HF_TOKEN: '' })
+    const { config } = load({
+      ...{ model: WHOLE, env: [{ id: 'reverse-text' }], batch_size: 512, rollouts_per_example: 8 },
+      ...{ micro_batch_size: 512, browser: { memory_gb: 0.5, backend: 'cpu' } },
+    })
+    const refused = openLearner(createRealm(place), config!, null)
+    await expect(refused).rejects.toThrow(
+      /^someone\/whole needs about [\d.]+ GB here, and 0\.5 GB may be used .*With micro_batch_size = \d+ it takes/,
+    )
+    expect(weightRequests()).toEqual([])
+    const learner = await openLearner(
+      createRealm(place),
+      { ...config!, micro_batch_size: 8, browser: { ...config!.browser, backend: 'wasm' } },
+      null,
+    )
+    expect(learner.model.hash).toBe((await randomModel()).hash)
+    learner.dispose()
   })
 
   it("gives the machine's token to its own hub, and not to one that a config names", async () => {

@@ -1,9 +1,11 @@
 // From a config to a policy with everything around it: model, device, adapters, script. The realm it runs in says where
 // model files lie and how a device is opened.
 
+import { ENGINE, misfit } from '../../configs/memory.ts'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { Backend, Device } from '../gpu/device.ts'
 import { peftFiles } from '../policy/adapter.ts'
+import type { Card } from '../policy/card.ts'
 import { type Model, openModel } from '../policy/load.ts'
 import { createPlainPolicy } from '../policy/plain/index.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -41,9 +43,9 @@ export async function openLearner(
     onFetch,
     onNote: (sentence) => notes.push(sentence),
   })
-  const model = await openModel(read, config.model)
   const device = await realm.openDevice(config.browser.backend)
   try {
+    const model = await openModel(read, config.model, { onCard: (card) => refuseWhatCannotFit(config, card, device) })
     const slots = (choices?.slots as number | undefined) ?? config.browser.slots ?? undefined
     const lora = { r: config.lora.r, alpha: config.lora.alpha, targetModules: config.lora.target_modules }
     const policy = await createPlainPolicy({
@@ -81,6 +83,18 @@ export async function openLearner(
     throw error
   }
 }
+
+/** Before a weight is fetched. @throws a sentence with the change that would make the run fit */
+function refuseWhatCannotFit(config: RunConfig, card: Card, { backend, gpu, memoryLimitBytes }: Device): void {
+  const own = config.browser.memory_gb === null ? memoryLimitBytes : config.browser.memory_gb * 1e9
+  const totalBytes = backend === 'wasm' ? Math.min(own ?? WASM_BYTES, WASM_BYTES) : own
+  const largestBufferBytes = gpu ? Math.min(gpu.limits.maxBufferSize, gpu.limits.maxStorageBufferBindingSize) : null
+  const found = misfit(config, card, { totalBytes, largestBufferBytes }, ENGINE)
+  if (found) throw new Error(found.sentence)
+}
+
+/** All that 32-bit addresses of WebAssembly reach. */
+const WASM_BYTES = 2 ** 32
 
 export function scriptOf({ template, tokenizer, stopTokens, card }: Model, thinking: boolean | null = null): Script {
   return {

@@ -40,6 +40,8 @@ export interface Model {
 export interface OpenOptions {
   /** False opens an architecture without weights, to be trained from nothing. */
   weights?: boolean
+  /** Told before a weight is read; what it throws is the end of it. */
+  onCard?: (card: Card) => void
 }
 
 /** A weight file up to here is read once and kept in memory; a larger one is read in the parts that are asked for. */
@@ -56,6 +58,7 @@ export async function openModel(read: Read, name: string, options: OpenOptions =
   const config = await readJson<Record<string, unknown>>(read, 'config.json')
   const generation = await readJson<Record<string, unknown>>(read, 'generation_config.json', {})
   const card = readCard(config, generation)
+  options.onCard?.(card)
   const tokenizerJson = await readJson<object>(read, 'tokenizer.json')
   const tokenizerConfig = await readJson<TokenizerConfig>(read, 'tokenizer_config.json', {})
   const tokenizer = createTokenizer(tokenizerJson, tokenizerConfig)
