@@ -12,6 +12,13 @@ export class ServerRefusal extends Error {
   }
 }
 
+let signedOut: () => void = () => {}
+
+/** Called whenever the server does not know who asks. */
+export function whenSignedOut(listener: () => void): void {
+  signedOut = listener
+}
+
 export async function ask<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
   const response = await reach(path, init)
   return (response.status === 204 ? undefined : await response.json()) as Answer
@@ -24,6 +31,7 @@ export async function reach(path: string, init: RequestInit = {}): Promise<Respo
     throw new ServerRefusal(0, 'The server did not answer. Is it still running?')
   })
   if (response.ok) return response
+  if (response.status === 401) signedOut()
   throw new ServerRefusal(response.status, await refusalOf(response))
 }
 

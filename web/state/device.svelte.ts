@@ -60,10 +60,7 @@ export class Device {
   )
 
   readonly label = $derived.by(() => {
-    if (this.#description) {
-      const backend = backendName(this.#description)
-      return this.#description.adapter === backend ? backend : `${this.#description.adapter} · ${backend}`
-    }
+    if (this.#description) return deviceLabel(this.#description)
     if (this.#standing === 'asking') return 'Looking for a GPU'
     if (this.#standing === 'fast')
       return `${this.#adapter ?? 'GPU'} · WebGPU${this.#features.includes('shader-f16') ? ' f16' : ''}`
@@ -127,10 +124,15 @@ export class Device {
   }
 }
 
+export function deviceLabel(device: DeviceDescription): string {
+  const backend = backendName(device)
+  return device.adapter === backend ? backend : `${device.adapter} · ${backend}`
+}
+
 export function backendName({ backend, software, features }: DeviceDescription): string {
   if (backend === 'webgpu')
     return `${software ? 'software ' : ''}WebGPU${features.includes('shader-f16') ? ' f16' : ''}`
-  return { webgl: 'WebGL', wasm: 'WebAssembly', cpu: 'JavaScript' }[backend]
+  return { webgl: 'WebGL', wasm: 'WebAssembly', cpu: 'JavaScript', cuda: 'CUDA' }[backend]
 }
 
 function paceKey({ model, browser, sampling, lora }: RunConfig): string {

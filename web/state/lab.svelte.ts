@@ -3,14 +3,14 @@
 import { getContext, setContext } from 'svelte'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { ExportedFile } from '../../workers/protocol.ts'
-import type { Connection, OpenTrainer } from '../connect.ts'
+import type { Connect, OpenTrainer, RunLine, Target } from '../connect.ts'
 import { saveFile } from '../download.ts'
 import { Device } from './device.svelte.ts'
 import { Draft } from './draft.svelte.ts'
+import { Place } from './place.svelte.ts'
 import { Run, type Split } from './run.svelte.ts'
 import { Selection } from './selection.svelte.ts'
 import type { Server } from './server.svelte.ts'
-import { Shelf } from './shelf.svelte.ts'
 import { Theme } from './theme.svelte.ts'
 
 /** Between a click and the trainer's word that it happened. */
@@ -23,15 +23,18 @@ export type View = 'run' | 'samples' | 'config'
 export type Drawer = 'metrics' | 'runs' | 'device' | 'models' | null
 
 export class Lab {
-  readonly connection: Connection
+  readonly tab: Place
+  /** null where a static folder sent the page, as is `server`. */
+  readonly remote: Place | null
+  readonly server: Server | null
   readonly theme = new Theme()
   readonly draft = new Draft()
   readonly device = new Device()
-  readonly shelf: Shelf
   readonly selection: Selection
-  /** null where a static folder sent the page. */
-  readonly server: Server | null
 
+  #target = $state<Target['kind']>('tab')
+  /** Of the run on the page. */
+  #place = $state.raw<Place>() as Place
   #run = $state.raw<Run | null>(null)
   #opened = $state.raw<OpenTrainer | null>(null)
   #pending = $state<Pending>(null)
@@ -42,13 +45,22 @@ export class Lab {
   view = $state<View>('run')
   drawer = $state<Drawer>(null)
 
-  constructor(connection: Connection, server: Server | null = null) {
-    this.connection = connection
+  constructor(connect: Connect, server: Server | null = null) {
+    this.tab = new Place(connect({ kind: 'tab' }))
+    this.remote = server && new Place(connect({ kind: 'server', ...server.line }))
     this.server = server
-    this.shelf = new Shelf(connection)
+    this.#place = this.tab
     this.selection = new Selection(() => this.#run)
   }
 
+  /** Where the next run will be. */
+  get target() {
+    return this.#target
+  }
+  /** Where the run on the page is. */
+  get place() {
+    return this.#place
+  }
   get run() {
     return this.#run
   }
@@ -64,23 +76,45 @@ export class Lab {
     return this.#askedForSlow
   }
 
-  /** The run on the page is one that this tab drives. */
+  /** Where the next run will be, as a place. */
+  readonly there = $derived.by(() => (this.#target === 'server' && this.remote ? this.remote : this.tab))
+  /** The run on the page is one that this tab drives, or that it follows on a server. */
   readonly driven = $derived(this.#opened !== null && (this.#run?.live ?? false))
   readonly running = $derived(this.driven && this.#run?.state === 'running')
+  /** The server has been asked, and takes this config. */
+  readonly mayBegin = $derived.by(
+    () => this.#target === 'tab' || (this.server?.session.signedIn && this.server.offer.takes) === true,
+  )
   readonly canPlay = $derived(
     this.#pending === null &&
       !this.running &&
-      (this.driven ? this.#run?.state === 'paused' : this.draft.config !== null),
+      (this.driven ? this.#run?.state === 'paused' : this.draft.config !== null && this.mayBegin),
   )
   readonly canPause = $derived(
     this.#pending === null && this.running && this.#run?.description?.capabilities.pause !== false,
   )
-  readonly canStep = $derived(this.canPlay && this.#run?.description?.capabilities.step !== false)
+  readonly canStep = $derived(
+    this.canPlay && this.#target === 'tab' && this.#run?.description?.capabilities.step !== false,
+  )
+  readonly canChoose = $derived.by(() => this.remote !== null && !(this.driven && this.#place.isTab))
   readonly canStop = $derived(this.driven && this.#pending !== 'stopping')
   /** Knobs in which the draft differs from the run on the page; they wait for a new run. */
   readonly waiting = $derived.by(() =>
     this.#run?.config && this.driven ? this.draft.differencesFrom(this.#run.config) : [],
   )
+
+  /** Runs from now on are begun there. A run in this tab is left to be stopped by whoever started it. */
+  choose(target: Target['kind']): void {
+    if (target === this.#target || !this.canChoose) return
+    this.#target = target
+    this.#problem = null
+    this.#askedForSlow = false
+    // A run on a server goes on by itself.
+    if (this.driven) this.#close()
+    this.#run = null
+    this.#place = this.there
+    this.selection.follow()
+  }
 
   async play(): Promise<void> {
     if (!this.canPlay) return
@@ -108,13 +142,14 @@ export class Lab {
     if (!this.canStop) return
     this.#pending = 'stopping'
     await this.#ask(() => this.#opened!.trainer.stop())
-    this.#close()
-    await this.shelf.refresh()
+    // A server may take a while to end a run: its last events are still to come.
+    if (this.#place.isTab) this.#close()
+    await this.#place.shelf.refresh()
   }
 
-  /** Stops what runs, and starts the draft from its first step. */
+  /** Stops what runs in this tab, or looks away from what runs elsewhere, and starts the draft from its first step. */
   async startAnew(): Promise<void> {
-    if (this.driven) await this.stop()
+    await this.#leave()
     await this.#begin('play')
   }
 
@@ -125,38 +160,43 @@ export class Lab {
     await this.#begin('play')
   }
 
-  /** Shows a run that storage keeps. Its config fills the form. */
-  async open(id: string): Promise<void> {
+  /** Shows a run that is kept somewhere; one that a server is at work on is followed. Its config fills the form. */
+  async open(id: string, place: Place = this.#place): Promise<void> {
     if (this.driven && this.#run?.id === id) return
-    if (this.driven) await this.stop()
+    await this.#leave()
     await this.#try(async () => {
-      const runs = await this.connection.runs()
+      const runs = await place.connection.runs()
       const summary = (await runs.list()).find((one) => one.run === id)
-      if (!summary) throw new Error('This run is not in this browser any more.')
+      if (!summary) throw new Error(`This run is not ${place.isTab ? 'in this browser' : 'on the server'} any more.`)
+      const config = await runs.config(id)
       const run = new Run(id)
       for (const event of await runs.events(id)) run.take(event)
-      run.rest(summary.state, summary.reason)
       this.#run = run
+      this.#place = place
+      this.#target = place.connection.kind
       this.selection.follow()
-      this.draft.showConfig(summary.config)
+      this.draft.showConfig(config)
       this.drawer = null
+      if (place.isTab) run.rest(summary.state, summary.reason)
+      else await this.#start(run, config, 'follow')
     })
   }
 
   /** Continues the run on the page, or the named one, from its newest save. */
-  async resume(id: string): Promise<void> {
-    if (this.#run?.id !== id) await this.open(id)
+  async resume(id: string, place: Place = this.#place): Promise<void> {
+    if (this.#run?.id !== id) await this.open(id, place)
     const run = this.#run
-    if (run?.id === id && run.config) await this.#start(run, run.config, true, 'play')
+    if (run?.id === id && run.config) await this.#start(run, run.config, 'resume', 'play')
   }
 
-  async remove(id: string): Promise<void> {
+  async remove(id: string, place: Place = this.#place): Promise<void> {
     if (this.#run?.id === id) {
       if (this.driven) await this.stop()
+      this.#close()
       this.#run = null
     }
-    await this.#try(async () => (await this.connection.runs()).remove(id))
-    await this.shelf.refresh()
+    await this.#try(async () => (await place.connection.runs()).remove(id))
+    await place.shelf.refresh()
   }
 
   /** Reads samples that are not in memory, if there are any to read. */
@@ -169,19 +209,33 @@ export class Lab {
     for (const at of run.sampleSteps.eval.slice(-HELD_OUT_READ)) if (!run.samples(at, 'eval')) wanted.push([at, 'eval'])
     for (const [at, which] of wanted) {
       if (run.samples(at, which)) continue
-      const event = await (await this.connection.runs()).samples(run.id, at, which)
+      const event = await (await this.#place.connection.runs()).samples(run.id, at, which)
       if (event) run.keep(event.step, event.split, event.groups)
     }
   }
 
-  async downloadAdapter(id: string): Promise<void> {
+  async downloadAdapter(id: string, place: Place = this.#place): Promise<void> {
     await this.#try(async () => {
       const files =
         this.driven && this.#run?.id === id
           ? await this.#opened!.trainer.exportAdapter()
-          : await this.#storedAdapter(id)
+          : await storedAdapter(id, place)
       if (!files.length) throw new Error('This run has kept no adapter yet: it is written when a run ends or is saved.')
       for (const file of files) saveFile(`${id}-${file.name}`, file.bytes)
+    })
+  }
+
+  /** Brings the adapter of a finished run into this tab, over its base model, to talk to. */
+  async tryAdapter({ run, name, model }: RunLine, place: Place): Promise<void> {
+    const { server } = this
+    if (!server) return
+    await this.#try(async () => {
+      const files = await storedAdapter(run, place)
+      if (!files.length) throw new Error('This run has left no adapter: it ended before its first save.')
+      server.tryHere(run, `${name} on ${model}`, { key: run, model, adapter: files })
+      const { env } = await (await place.connection.runs()).config(run)
+      server.chat.system ||= String(env[0]?.args.system_prompt ?? '')
+      this.drawer = 'models'
     })
   }
 
@@ -198,36 +252,34 @@ export class Lab {
     this.#askedForSlow = false
   }
 
-  async #storedAdapter(id: string): Promise<ExportedFile[]> {
-    const runs = await this.connection.runs()
-    const files = await runs.adapter(id)
-    if (files.length) return files
-    const newest = (await runs.files(id)).checkpoints.at(-1)
-    return newest === undefined
-      ? []
-      : (await runs.checkpoint(id, newest)).filter(({ name }) => name.startsWith('adapter'))
-  }
-
   async #begin(then: 'play' | 'step'): Promise<void> {
     const config = this.draft.config
     if (!config) return
-    if (this.device.isSlowFor(config) && !this.device.accepted) {
+    const place = this.there
+    if (place.isTab && this.device.isSlowFor(config) && !this.device.accepted) {
       this.#askedForSlow = true
       return
     }
-    this.#run = new Run(newRunId(config, this.draft.recipe?.id))
-    this.selection.follow()
-    await this.#start(this.#run, config, false, then)
+    this.#problem = null
+    this.#pending = 'starting'
+    const begun = await this.#try(async () => {
+      const id = await place.connection.begin($state.snapshot(config) as RunConfig, this.draft.recipe?.id)
+      this.#run = new Run(id)
+      this.#place = place
+      this.selection.follow()
+    })
+    this.#pending = null
+    if (begun) await this.#start(this.#run!, config, 'begin', then)
   }
 
-  async #start(run: Run, config: RunConfig, resume: boolean, then: 'play' | 'step'): Promise<void> {
+  async #start(run: Run, config: RunConfig, how: 'begin' | 'resume' | 'follow', then?: 'play' | 'step'): Promise<void> {
     this.#close()
     this.#problem = null
     this.#pending = 'starting'
     this.view = 'run'
     run.wake()
     const started = await this.#try(async () => {
-      const opened = await this.connection.open()
+      const opened = await this.#place.connection.open()
       this.#opened = opened
       opened.lost.then((sentence) => {
         if (this.#opened !== opened) return
@@ -238,11 +290,11 @@ export class Lab {
       const description = await opened.trainer.start({
         run: run.id,
         config: $state.snapshot(config) as RunConfig,
-        resume,
+        resume: how === 'resume',
         source: 'tab',
       })
-      this.device.learn(description.device)
-      await (then === 'play' ? opened.trainer.play() : opened.trainer.step())
+      if (this.#place.isTab) this.device.learn(description.device)
+      if (then) await (then === 'play' ? opened.trainer.play() : opened.trainer.step())
     })
     if (!started) {
       if (run.live) run.lose(this.#problem ?? 'The run did not start.')
@@ -254,13 +306,21 @@ export class Lab {
 
   #take(run: Run, event: Parameters<Run['take']>[0]): void {
     run.take(event)
-    if (event.kind === 'step' && run.config && run.secondsPerStep) this.device.remember(run.config, run.secondsPerStep)
+    const here = this.#place.isTab
+    if (here && event.kind === 'step' && run.config && run.secondsPerStep)
+      this.device.remember(run.config, run.secondsPerStep)
     if (event.kind !== 'state') return
     if (this.#pending === 'pausing' && event.state !== 'running') this.#pending = null
-    if (event.state === 'finished' || event.state === 'failed') {
+    if (event.state === 'finished' || event.state === 'failed' || (event.state === 'stopped' && !here)) {
       this.#close()
-      void this.shelf.refresh()
+      void this.#place.shelf.refresh()
     }
+  }
+
+  /** Before another run is shown: one in this tab would end unsaved. */
+  async #leave(): Promise<void> {
+    if (this.driven && this.#place.isTab) await this.stop()
+    else this.#close()
   }
 
   async #ask(action: () => Promise<unknown>): Promise<void> {
@@ -285,12 +345,14 @@ export class Lab {
   }
 }
 
-/** `reverse-text-2026-11-21-14.05.09-k3f`: readable, and sorted by time among runs of one name. */
-function newRunId(config: RunConfig, recipe: string | undefined): string {
-  const name = (config.name ?? recipe ?? config.env[0]?.id ?? 'run').toLowerCase().replace(/[^a-z0-9]+/g, '-')
-  const now = new Date(Date.now() - new Date().getTimezoneOffset() * 60_000).toISOString()
-  const random = Math.random().toString(36).slice(2, 5)
-  return `${name.split('/').at(-1)}-${now.slice(0, 10)}-${now.slice(11, 19).replaceAll(':', '.')}-${random}`
+async function storedAdapter(id: string, place: Place): Promise<ExportedFile[]> {
+  const runs = await place.connection.runs()
+  const files = await runs.adapter(id)
+  if (files.length) return files
+  const newest = (await runs.files(id)).checkpoints.at(-1)
+  return newest === undefined
+    ? []
+    : (await runs.checkpoint(id, newest)).filter(({ name }) => name.startsWith('adapter'))
 }
 
 const KEY = Symbol('lab')

@@ -1,18 +1,24 @@
 // The server that sent this page: who one is there, its models, and the chat with them. Absent where a static folder sent
 // the page.
 
+import type { ModelSource } from '../../workers/completions/protocol.ts'
 import { serverSpeaker } from '../chat/serverSpeaker.ts'
 import type { Speaker } from '../chat/speaker.ts'
+import { tabSpeaker } from '../chat/tabSpeaker.ts'
+import { type OpenPrompter, openPrompter } from '../connect.ts'
+import type { ServerLine } from '../server/connection.ts'
 import { Chat } from './chat.svelte.ts'
 import { Fleet, type ModelName } from './fleet.svelte.ts'
+import { Offer } from './offer.svelte.ts'
+import { Session } from './session.svelte.ts'
 
 export type ModelsView = 'chat' | 'nodes' | 'adapters'
 
 /** A model in this tab that can be talked to. */
-export interface TabModel {
+interface TabModel {
   id: string
   shown: string
-  speaker: () => Promise<Speaker>
+  speaker: Promise<Speaker>
 }
 
 const KINDS: { kind: ModelName['kind']; label: string }[] = [
@@ -22,15 +28,37 @@ const KINDS: { kind: ModelName['kind']; label: string }[] = [
 ]
 
 export class Server {
+  readonly session = new Session()
+  readonly offer = new Offer()
   readonly fleet = new Fleet()
   readonly chat = new Chat()
   view = $state<ModelsView>('chat')
   #wanted = $state<string | null>(null)
   #tabModels = $state.raw<TabModel[]>([])
-  mayOperate = $state(false)
+  #prompter: Promise<OpenPrompter> | null = null
+  /** False while the server is not heard. */
+  #heard = $state(true)
 
   /** The server's name as the address bar has it. */
   readonly host = location.host
+
+  readonly line: ServerLine = {
+    engine: () => this.offer.target,
+    contact: (heard) => {
+      this.#heard = heard
+    },
+  }
+
+  get heard() {
+    return this.#heard
+  }
+  get mayOperate() {
+    return this.session.scopes.includes('operator')
+  }
+  /** What the server computes on, as its measurements tell; null before the first. */
+  get deviceLabel(): { fast: boolean; label: string } | null {
+    return this.offer.deviceLabel
+  }
 
   readonly choices = $derived.by(() => {
     const groups = KINDS.map(({ kind, label }) => ({
@@ -60,12 +88,25 @@ export class Server {
 
   speaker(model: string): Promise<Speaker> | Speaker {
     const here = this.#tabModels.find(({ id }) => id === model)
-    return here ? here.speaker() : serverSpeaker(model)
+    return here?.speaker ?? serverSpeaker(model)
   }
 
-  /** Offers a model of this tab beside those of the server, and asks it next. */
-  addTabModel(model: TabModel): void {
-    this.#tabModels = [model, ...this.#tabModels.filter(({ id }) => id !== model.id)]
-    this.#wanted = model.id
+  /** Opens a model in a worker of this tab, and asks it next. A failure is told to whoever asks it. */
+  tryHere(id: string, shown: string, source: ModelSource): void {
+    const speaker = this.#openHere(source)
+    speaker.catch(() => {})
+    this.#tabModels = [{ id, shown, speaker }, ...this.#tabModels.filter((one) => one.id !== id)]
+    this.#wanted = id
+    this.view = 'chat'
+  }
+
+  async #openHere(source: ModelSource): Promise<Speaker> {
+    this.#prompter ??= openPrompter()
+    const { prompter } = await this.#prompter.catch((error) => {
+      this.#prompter = null
+      throw error
+    })
+    await prompter.open(source)
+    return tabSpeaker(prompter, source.key)
   }
 }

@@ -1,10 +1,10 @@
-// The runs that this browser keeps, newest first, and the room they take.
+// The runs that are kept somewhere, newest first, and the room they take.
 
-import type { RunFiles, RunSummary } from '../../workers/storage/store.ts'
-import type { Connection } from '../connect.ts'
+import type { RunFiles } from '../../workers/storage/store.ts'
+import type { Connection, RunLine } from '../connect.ts'
 
 export interface ShelfRow {
-  summary: RunSummary
+  summary: RunLine
   files: RunFiles | null
   /** Another tab writes it now. */
   elsewhere: boolean
@@ -39,7 +39,7 @@ export class Shelf {
   )
 
   async refresh(): Promise<void> {
-    if (!isSecureContext) {
+    if (this.#connection.kind === 'tab' && !isSecureContext) {
       this.#problem = 'Browsers keep runs for secure addresses only, so there are none here.'
       return
     }
@@ -56,7 +56,9 @@ export class Shelf {
       this.#usage = await runs.usage()
       this.#problem = null
     } catch (error) {
-      this.#problem = `The runs of this browser could not be read: ${error instanceof Error ? error.message : error}`
+      const sentence = error instanceof Error ? error.message : String(error)
+      this.#problem =
+        this.#connection.kind === 'tab' ? `The runs of this browser could not be read: ${sentence}` : sentence
     }
   }
 }

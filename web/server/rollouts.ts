@@ -1,0 +1,18 @@
+// The rollouts of a step of a run on the server, page by page.
+
+import type { RolloutsPage } from '../../server/runs/views.ts'
+import type { GroupRecord } from '../../workers/protocol.ts'
+import { ask } from './ask.ts'
+
+const PER_PAGE = 64
+
+export async function fetchGroups(run: string, step: number, split: 'train' | 'eval'): Promise<GroupRecord[]> {
+  const groups: GroupRecord[] = []
+  for (let offset: number | null = 0; offset !== null; ) {
+    const query = `step=${step}&split=${split}&offset=${offset}&limit=${PER_PAGE}`
+    const page: RolloutsPage = await ask<RolloutsPage>(`api/runs/${run}/rollouts?${query}`)
+    groups.push(...page.groups)
+    offset = page.next
+  }
+  return groups
+}

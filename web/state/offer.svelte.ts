@@ -1,0 +1,94 @@
+// What the server would make of the config: where it would run, how fast that is as measured, what would be different, and
+// what leaves the browser. Asked for while somebody looks; begins nothing.
+
+import type { RunConfig } from '../../configs/schema.ts'
+import type { MeasurementView, Preview, TargetView } from '../../server/runs/views.ts'
+import { ask, json } from '../server/ask.ts'
+
+export class Offer {
+  /** Which of the server's engines. */
+  target = $state('local')
+  #targets = $state.raw<TargetView[]>([])
+  #preview = $state.raw<Preview | null>(null)
+  #measuring = $state<string | null>(null)
+  #problem = $state<string | null>(null)
+
+  get targets() {
+    return this.#targets
+  }
+  get preview() {
+    return this.#preview
+  }
+  /** The model that is being measured. */
+  get measuring() {
+    return this.#measuring
+  }
+  get problem() {
+    return this.#problem
+  }
+
+  readonly chosen = $derived(this.#targets.find(({ target }) => target === this.target) ?? null)
+  /** Sentences for what keeps this config from being taken. */
+  readonly refusals = $derived.by(() => {
+    const closed = this.chosen?.card.problem
+    const preview = this.#preview
+    return [
+      ...(closed ? [closed] : []),
+      ...(preview?.problems ?? []).map(({ sentence }) => sentence),
+      ...(preview?.refusals ?? []),
+    ]
+  })
+  /** False until the server has been asked about this config. */
+  readonly takes = $derived(this.#preview?.target === this.target && this.chosen !== null && this.refusals.length === 0)
+  /** Runs that go first. */
+  readonly before = $derived.by(() => {
+    const card = this.chosen?.card
+    if (!card || card.maxRuns === null) return 0
+    return Math.max(0, card.running + card.queued - card.maxRuns + 1)
+  })
+  readonly deviceLabel = $derived.by((): { fast: boolean; label: string } | null => {
+    const newest = this.chosen?.measurements.toSorted((a, b) => b.at - a.at)[0]
+    return newest ? { fast: newest.backend === 'webgpu', label: labelOf(newest) } : { fast: true, label: 'This server' }
+  })
+
+  measurementOf(model: string): MeasurementView | null {
+    return this.chosen?.measurements.find((one) => one.model === model) ?? null
+  }
+
+  async look(config: RunConfig | null, signal?: AbortSignal): Promise<void> {
+    try {
+      const request = config && ask<Preview>('api/runs/preview', json({ config, target: this.target }, { signal }))
+      const [{ targets }, preview] = await Promise.all([
+        ask<{ targets: TargetView[] }>('api/targets', { signal }),
+        request,
+      ])
+      this.#targets = targets
+      this.#preview = preview
+      this.#problem = null
+    } catch (error) {
+      if (signal?.aborted) return
+      this.#preview = null
+      this.#problem = error instanceof Error ? error.message : String(error)
+    }
+  }
+
+  /** A short run of its own there, so that its pace is known before anything is begun. */
+  async measure(model: string): Promise<void> {
+    if (this.#measuring !== null) return
+    this.#measuring = model
+    try {
+      await ask(`api/targets/${encodeURIComponent(this.target)}/measure`, json({ model }))
+      await this.look(this.#preview?.config ?? null)
+    } catch (error) {
+      this.#problem = error instanceof Error ? error.message : String(error)
+    }
+    this.#measuring = null
+  }
+}
+
+const BACKENDS: Record<string, string> = { webgpu: 'WebGPU', webgl: 'WebGL', wasm: 'WebAssembly', cpu: 'JavaScript' }
+
+export function labelOf({ backend, adapter }: MeasurementView): string {
+  const name = BACKENDS[backend] ?? backend
+  return adapter === name ? name : `${adapter} · ${name}`
+}
