@@ -23,6 +23,8 @@ export class Driver {
   /** By attempt: the turn under way, and whether another one was asked for meanwhile. */
   #turns = new Map<string, { done: Promise<void>; again: boolean }>()
   #attempts = new Map<string, string>()
+  /** Attempts whose rows agree with their events. */
+  #checked = new Set<string>()
   #timer: NodeJS.Timeout | null = null
   #unlisten: (() => void)[] = []
   #closed = false
@@ -172,6 +174,7 @@ export class Driver {
   /** Everything that the engine has told since the last time. */
   async #store(engine: Engine, run: RunRow, attempt: AttemptRow): Promise<void> {
     const file = this.#context.files.of(run.id)
+    if (!this.#checked.has(attempt.id)) await this.#check(run, attempt)
     for (;;) {
       const { cursor } = await file.position(attempt.number)
       const read = await engine.readEvents(attempt.engine_id as string, cursor)
@@ -187,21 +190,34 @@ export class Driver {
     }
   }
 
+  /** Events that an earlier server has stored may say more than it had time to write into the rows. */
+  async #check(run: RunRow, attempt: AttemptRow): Promise<void> {
+    await this.#context.files.of(run.id).position(attempt.number)
+    const rows = await this.#context.store.db
+      .selectFrom('step_index')
+      .select(['kind', 'step'])
+      .where('run_id', '=', run.id)
+      .where('attempt', '=', attempt.number)
+      .where('kind', 'in', ['started', 'step'])
+      .orderBy('seq', 'desc')
+      .execute()
+    const from = rows.find(({ kind }) => kind === 'started')?.step
+    if (from !== undefined) await this.#goneTo(run, attempt, from, rows[0].step)
+    this.#checked.add(attempt.id)
+  }
+
   /** What events say about the rows of the run. */
   async #note(run: RunRow, attempt: AttemptRow, events: GivenEvent[]): Promise<void> {
+    const started = events.findLast((event) => event.kind === 'started')?.description.step
+    const step = events.findLast((event) => event.kind === 'step')?.step ?? started
+    if (step !== undefined) await this.#goneTo(run, attempt, started ?? attempt.from_step, step)
+  }
+
+  async #goneTo(run: RunRow, attempt: AttemptRow, from: number | null, step: number): Promise<void> {
     const { db } = this.#context.store
-    const started = events.findLast((event) => event.kind === 'started')
-    const stepped = events.findLast((event) => event.kind === 'step')
-    if (started) {
-      attempt.from_step = started.description.step
-      await db
-        .updateTable('attempt')
-        .set({ from_step: started.description.step })
-        .where('id', '=', attempt.id)
-        .execute()
-    }
-    const step = stepped?.step ?? started?.description.step
-    if (step === undefined) return
+    if (from !== attempt.from_step)
+      await db.updateTable('attempt').set({ from_step: from }).where('id', '=', attempt.id).execute()
+    attempt.from_step = from
     run.step = step
     await db.updateTable('run').set({ step, updated_at: Date.now() }).where('id', '=', run.id).execute()
     this.#context.changes.tell(run.id)
@@ -238,9 +254,8 @@ export class Driver {
     if (again) await this.#again(run, attempt, ended, bytes)
     else await this.#write(run, attempt, ended, { bytes, ended_at, cancel: null })
     crashPoint('end:after-rows')
-    if (attempt.engine_id) {
-      this.#attempts.delete(`${engine.target} ${attempt.engine_id}`)
-    }
+    this.#checked.delete(attempt.id)
+    this.#attempts.delete(`${engine.target} ${attempt.engine_id}`)
   }
 
   /** The attempt's row and its run's in one transaction. Only while this attempt is the run's newest. */
