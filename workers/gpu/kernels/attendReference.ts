@@ -86,3 +86,45 @@ export function attendReference(
   }
   return { out, logSums }
 }
+
+export interface HeadGradients {
+  /** [T][H·d] */
+  queries: number[][]
+  /** [T][K·d] each. */
+  keys: number[][]
+  values: number[][]
+}
+
+/** Gradients of Σ dOut·out over the tokens of one row, dOut [T][H·d]. */
+export function attendGradientReference(
+  { heads: H, kvHeads: K, headWidth: d }: HeadShape,
+  row: HeadRows[],
+  dOut: number[][],
+): HeadGradients {
+  const zeros = (width: number) => row.map(() => Array<number>(width).fill(0))
+  const result = { queries: zeros(H * d), keys: zeros(K * d), values: zeros(K * d) }
+  const add = (to: number[], at: number, factor: number, x: number[]) => {
+    for (let i = 0; i < d; i++) to[at + i] += factor * x[i]
+  }
+  for (let t = 0; t < row.length; t++) {
+    for (let h = 0; h < H; h++) {
+      const k = Math.floor(h / (H / K))
+      const query = row[t].queries[h]
+      const slope = dOut[t].slice(h * d, (h + 1) * d)
+      const scores = row.slice(0, t + 1).map((seen) => dot(query, seen.keys[k]))
+      const top = Math.max(...scores)
+      const weights = scores.map((score) => Math.exp(score - top))
+      const sum = weights.reduce((a, b) => a + b, 0)
+      const slopes = row.slice(0, t + 1).map((seen) => dot(slope, seen.values[k]))
+      const delta = weights.reduce((a, w, s) => a + (w / sum) * slopes[s], 0)
+      for (let s = 0; s <= t; s++) {
+        const p = weights[s] / sum
+        const dScore = p * (slopes[s] - delta)
+        add(result.values[s], k * d, p, slope)
+        add(result.queries[t], h * d, dScore, row[s].keys[k])
+        add(result.keys[s], k * d, dScore, query)
+      }
+    }
+  }
+  return result
+}
