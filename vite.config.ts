@@ -87,9 +87,22 @@ function tests(): ViteUserConfig {
           test: {
             name: 'plain',
             include: ['test/**/*.test.ts'],
-            exclude: ['test/browser/**'],
+            exclude: ['test/browser/**', 'test/cluster/live/**'],
             environment: 'node',
             testTimeout: 30_000,
+            server,
+          },
+        },
+        {
+          plugins,
+          test: {
+            name: 'cluster',
+            include: ['test/cluster/live/*.test.ts'],
+            environment: 'node',
+            // One cluster at a time.
+            fileParallelism: false,
+            testTimeout: 120_000,
+            hookTimeout: 120_000,
             server,
           },
         },

@@ -48,6 +48,7 @@ export interface FullSizeOptions {
 }
 
 const LOOK_AGAIN_MS = 1500
+const PATIENCE_MS = 5000
 
 export class FullSizeEngine implements Engine {
   readonly target: string
@@ -65,8 +66,8 @@ export class FullSizeEngine implements Engine {
   #scheduler: Scheduler
   #book: JobBook
   #listeners = new Set<(engineId: string) => void>()
-  /** Answers of the batch system, for as long as they are fresh; by key. */
-  #seen = new Map<string, { at: number; job: Promise<Job> }>()
+  /** Questions to the batch system under way, and answers for as long as they are fresh; by key. */
+  #looks = new Map<string, { until: number; job: Promise<Job> }>()
   #submitting = new Map<string, Promise<{ engineId: string }>>()
 
   constructor(scheduler: Scheduler, options: FullSizeOptions) {
@@ -162,16 +163,31 @@ export class FullSizeEngine implements Engine {
     return { engineId: key }
   }
 
-  /** Asks the batch system at most once in a while, however often it is asked itself. */
+  /**
+   * Asks the batch system at most once in a while, however often it is asked itself, and does not wait for one that takes
+   * long: until that has answered, nothing is known.
+   */
   async get(engineId: string): Promise<Job | null> {
     const record = await this.#book.read(engineId)
     if (!record) return null
     if (record.seen && isFinal(record.seen.state)) return jobOf(record, record.seen)
-    const fresh = this.#seen.get(engineId)
-    if (fresh && Date.now() - fresh.at < LOOK_AGAIN_MS) return fresh.job
-    const job = this.#look(record)
-    this.#seen.set(engineId, { at: Date.now(), job })
-    return job
+    let look = this.#looks.get(engineId)
+    if (!look || Date.now() > look.until) {
+      look = { until: Number.POSITIVE_INFINITY, job: this.#look(record) }
+      this.#looks.set(engineId, look)
+      const answered = look
+      const done = () => {
+        answered.until = Date.now() + LOOK_AGAIN_MS
+      }
+      look.job.then(done, done)
+    }
+    let timer: NodeJS.Timeout | undefined
+    const slow = new Promise<Job>((resolve) => {
+      const reason = `${this.#scheduler.title} has not answered for ${PATIENCE_MS / 1000} seconds.`
+      const unknown = jobOf(record, { ...(record.seen ?? NOTHING), state: 'unknown', reason })
+      timer = setTimeout(() => resolve(unknown), PATIENCE_MS)
+    })
+    return Promise.race([look.job, slow]).finally(() => clearTimeout(timer))
   }
 
   async #look(record: JobRecord): Promise<Job> {
@@ -245,7 +261,7 @@ export class FullSizeEngine implements Engine {
     if (record.cancel === how || record.cancel === 'now') return
     if (record.id !== null) await this.#scheduler.cancel(record.id, how)
     await this.#book.write({ ...record, cancel: how, cancelledAt: Date.now() })
-    this.#seen.delete(engineId)
+    this.#looks.delete(engineId)
     this.#changed(engineId)
   }
 

@@ -4,28 +4,17 @@ import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { load } from '../../../configs/load.ts'
 import type { JobSpec } from '../../../server/engines/engine.ts'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { type SlurmOptions, SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
+import { fullSizeConfig } from '../support/config.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
 import { missingForSlurm, type SlurmHost, startSlurm, until } from '../support/slurm.ts'
 
 const missing = missingForSlurm()
 if (missing) process.stdout.write(`SKIPPED, no Slurm: ${missing}\n`)
-
-function configOf(changes: Record<string, unknown> = {}) {
-  const loaded = load({
-    ...{ name: 'reverse text', model: 'Qwen/Qwen3-0.6B', max_steps: 6, batch_size: 8, rollouts_per_example: 4 },
-    env: [{ id: 'reverse-text' }],
-    checkpointing: { save_every_n_steps: 2 },
-    ...changes,
-  })
-  if (loaded.problems) throw new Error(loaded.problems.map(({ sentence }) => sentence).join(' '))
-  return loaded.config
-}
 
 describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
   let host: SlurmHost
@@ -49,7 +38,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
       graceSeconds: 20,
     })
   const specOf = (changes: Partial<JobSpec> = {}): JobSpec => ({
-    ...{ run: newId(), attempt: 1, name: 'reverse text', project: 'p', config: configOf(), secrets: {} },
+    ...{ run: newId(), attempt: 1, name: 'reverse text', project: 'p', config: fullSizeConfig(), secrets: {} },
     ...changes,
   })
 
@@ -113,7 +102,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
 
   test('fifty submits of one key are one job', async () => {
     await project.faults({ pace: 20 })
-    const spec = specOf({ config: configOf({ max_steps: 1 }) })
+    const spec = specOf({ config: fullSizeConfig({ max_steps: 1 }) })
     const key = newId()
     const engine = open()
     await Promise.all(Array.from({ length: 50 }, () => engine.submit(spec, key)))
@@ -126,7 +115,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
   test('cancelled with grace it saves, and the next attempt goes on from there', async () => {
     await project.faults({ pace: 400 })
     const engine = open()
-    const spec = specOf({ config: configOf({ max_steps: 8, checkpointing: { save_every_n_steps: 50 } }) })
+    const spec = specOf({ config: fullSizeConfig({ max_steps: 8, checkpointing: { save_every_n_steps: 50 } }) })
     const first = newId()
     await engine.submit(spec, first)
     const cancelled = await followToEnd(() => engine, first, {
@@ -174,14 +163,14 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     await project.faults({ pace: 500 })
     let engine = open()
     const key = newId()
-    await engine.submit(specOf({ config: configOf({ max_steps: 40 }) }), key)
+    await engine.submit(specOf({ config: fullSizeConfig({ max_steps: 400 }) }), key)
     let away: Promise<void> | null = null
     const run = await followToEnd(() => engine, key, {
       milliseconds: 200_000,
       onTurn: async ({ events, states }) => {
         if (stepsOf(events).includes(2) && !away)
           away = host.stopController().then(async () => {
-            await new Promise((resolve) => setTimeout(resolve, 8000))
+            await new Promise((resolve) => setTimeout(resolve, 30_000))
             await host.startController()
           })
         if (states.includes('unknown')) engine = open()
@@ -200,7 +189,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     await project.faults({ pace: 600 })
     const engine = open({ restart: 'engine' })
     const key = newId()
-    await engine.submit(specOf({ config: configOf({ max_steps: 12 }) }), key)
+    await engine.submit(specOf({ config: fullSizeConfig({ max_steps: 12 }) }), key)
     let killed: Promise<void> | null = null
     const run = await followToEnd(() => engine, key, {
       milliseconds: 280_000,
@@ -232,7 +221,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
   test('restart = server: the job of a dead node is lost, and another attempt goes on from its checkpoint', async () => {
     await project.faults({ pace: 600 })
     const engine = open()
-    const spec = specOf({ config: configOf({ max_steps: 10 }) })
+    const spec = specOf({ config: fullSizeConfig({ max_steps: 10 }) })
     const key = newId()
     await engine.submit(spec, key)
     let killed = ''

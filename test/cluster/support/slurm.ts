@@ -128,8 +128,9 @@ export async function startSlurm({ nodes = 2, gpus = 2 } = {}): Promise<SlurmHos
       const pid = daemons.get(name)
       daemons.delete(name)
       const steps = await stepsOf(root, name)
-      await end(pid, 'SIGKILL')
-      for (const step of steps) for (const each of [...(await descendants(step)), step]) await end(each, 'SIGKILL')
+      const jobs = (await Promise.all(steps.map(descendants))).flat()
+      // Whoever could tell the controller of a job's end dies before the job.
+      for (const each of [pid, ...steps, ...jobs]) await end(each, 'SIGKILL')
       await rm(join(root, 'run', `slurmd.${name}.pid`), { force: true })
     },
     async scontrol(...args) {

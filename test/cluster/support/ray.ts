@@ -1,0 +1,58 @@
+// A real Ray on this machine, from the virtual environment that `npm run test:cluster` makes.
+
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { freePorts, until } from './slurm.ts'
+
+const run = promisify(execFile)
+
+export const RAY_HOME = fileURLToPath(new URL('../../../node_modules/.cache/cluster/ray', import.meta.url))
+
+/** Why no Ray can be started here; null where it can. */
+export function missingForRay(): string | null {
+  return existsSync(join(RAY_HOME, 'bin/ray')) ? null : 'npm run test:cluster has not installed Ray'
+}
+
+export interface RayHost {
+  url: string
+  stop(): Promise<void>
+}
+
+export async function startRay({ gpus = 2 } = {}): Promise<RayHost> {
+  const [port, dashboard] = await freePorts(2)
+  // Sockets below it have names of at most 107 characters.
+  const folder = await mkdtemp('/tmp/lab-ray-')
+  const env = { ...process.env, RAY_USAGE_STATS_ENABLED: '0', RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER: '0' }
+  const ray = (...args: string[]) => run(join(RAY_HOME, 'bin/ray'), args, { env })
+  await ray(
+    ...['start', '--head', `--port=${port}`, `--dashboard-port=${dashboard}`, '--dashboard-host=127.0.0.1'],
+    ...['--node-ip-address=127.0.0.1', '--num-cpus=4', `--num-gpus=${gpus}`, `--temp-dir=${folder}`],
+    ...['--include-dashboard=true', '--disable-usage-stats', '--object-store-memory=100000000'],
+  )
+  const url = `http://127.0.0.1:${dashboard}`
+  await until(async () => (await fetch(`${url}/api/version`)).ok, 'Ray answers', 90_000)
+  return {
+    url,
+    async stop() {
+      // Its own processes alone: those that name its folder.
+      const { stdout } = await run('sh', [
+        '-c',
+        'grep -lsaF -- "$1" /proc/[0-9]*/cmdline | cut -d/ -f3; true',
+        'sh',
+        folder,
+      ])
+      for (const pid of stdout.trim().split('\n').filter(Boolean).map(Number))
+        if (pid !== process.pid)
+          try {
+            process.kill(pid, 'SIGKILL')
+          } catch {
+            // It has gone meanwhile.
+          }
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
+}
