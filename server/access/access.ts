@@ -9,7 +9,7 @@ import type { Database } from '../store/tables/index.ts'
 import { addressOf } from './address.ts'
 import { Audit } from './audit.ts'
 import type { AccessTable, Reach, ServerTable } from './config.ts'
-import { reachOf } from './config.ts'
+import { namesOf, reachOf } from './config.ts'
 import { digestOf, mint } from './credentials.ts'
 import { cameFromElsewhere } from './crossSite.ts'
 import { Keys, scopesOf } from './keys.ts'
@@ -34,6 +34,12 @@ export interface AccessEnv {
 
 /** Answers a request that is not let in. */
 export type DenialAnswer = (c: Context, denied: Denied) => Response | Promise<Response>
+
+export interface RequireOptions {
+  answer?: DenialAnswer
+  /** Whether writes are written into the audit log. */
+  audit?: boolean
+}
 
 export interface AccessOptions {
   db: Kysely<Database>
@@ -88,11 +94,24 @@ export class Access {
     return reachOf(this.options.config().server)
   }
 
+  /** Host names beyond those of this machine. */
+  get names(): string[] {
+    return namesOf(this.options.config().server)
+  }
+
+  /** Pages of other origins that may ask with a key. */
+  get origins(): readonly string[] {
+    return this.options.config().access.origins
+  }
+
   /**
    * Lets through whom the scope is given, with `c.var.principal` set. A write is written into the audit log, unless it is
    * an inference. Answers that stream end when the right to them does.
    */
-  require(scope: Scope, answer: DenialAnswer = asJson): MiddlewareHandler<AccessEnv> {
+  require(
+    scope: Scope,
+    { answer = asJson, audit = scope !== 'infer' }: RequireOptions = {},
+  ): MiddlewareHandler<AccessEnv> {
     return async (c, next) => {
       let principal: Principal
       try {
@@ -106,7 +125,7 @@ export class Access {
       c.set('principal', principal)
       await next()
       endWith(principal.ended, c)
-      if (scope !== 'infer' && !READS.has(c.req.method)) await this.record(c, principal)
+      if (audit && !READS.has(c.req.method)) await this.record(c, principal)
     }
   }
 
@@ -213,7 +232,7 @@ export class Access {
     await this.audit.write({
       key_name: key,
       project,
-      action: `${c.req.method} ${routePath(c, -1)}`,
+      action: `${c.req.method} ${routePath(c)}`,
       path: c.req.path,
       status,
       request_id: c.get('requestId') ?? '',
@@ -221,6 +240,7 @@ export class Access {
     })
   }
 
+  /** Ends every answer that streams. */
   close() {
     this.#live.close()
     clearInterval(this.#tidy)

@@ -6,7 +6,7 @@ import { isLoopback } from './hosts.ts'
 
 const hostname = z
   .string()
-  .regex(/^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)$/, 'is a host name in lower case, without a scheme or a port')
+  .regex(/^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)$/, 'expected a host name in lower case, without a scheme or a port')
 
 const webOrigin = z.string().refine((text) => {
   try {
@@ -14,7 +14,7 @@ const webOrigin = z.string().refine((text) => {
   } catch {
     return false
   }
-}, 'is an address without a path, such as https://lab.example')
+}, 'expected an address without a path, such as https://lab.example')
 
 export const serverSchema = z.strictObject({
   /** The address to listen on. Any but one of this machine is refused until there is a key. */

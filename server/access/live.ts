@@ -30,11 +30,15 @@ export class Live {
   }
 
   end(id: string) {
-    this.#controllers.get(id)?.abort(new Error('The key was revoked or has expired, or the page has signed out.'))
+    this.#controllers
+      .get(id)
+      ?.abort(new Error('The key was revoked or has expired, the page has signed out, or the server is ending.'))
     this.#controllers.delete(id)
   }
 
+  /** Ends all. */
   close() {
     clearInterval(this.#timer)
+    for (const id of [...this.#controllers.keys()]) this.end(id)
   }
 }

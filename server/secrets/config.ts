@@ -9,12 +9,12 @@ export const secretsSchema = z
     /** An environment variable that holds the key instead. */
     key_env: z
       .string()
-      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'is the name of an environment variable')
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable')
       .optional(),
   })
   .refine(
     ({ key_file, key_env }) => !(key_file && key_env),
-    'has both key_file and key_env: one key seals all, give one',
+    'it has both key_file and key_env; one key seals all, give one of them',
   )
 
 export type SecretsTable = z.output<typeof secretsSchema>

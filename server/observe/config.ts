@@ -1,0 +1,15 @@
+// [log] of server.toml.
+
+import { z } from 'zod'
+
+export const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
+
+export const logSchema = z.strictObject({
+  /** From `info` on each request has a line. */
+  level: z.enum(LEVELS).default('info'),
+  /** A file to append to; standard error when left out. */
+  file: z.string().min(1).optional(),
+})
+
+export type LogTable = z.output<typeof logSchema>
+export type Level = (typeof LEVELS)[number]

@@ -1,0 +1,42 @@
+// A line and a count for every request. Of the request: its method, the pattern of its route, who asked. Never its query,
+// headers or body.
+
+import type { MiddlewareHandler } from 'hono'
+import { routePath } from 'hono/route'
+import { addressOf } from '../access/address.ts'
+import type { Principal } from '../access/principal.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+interface WatchedEnv {
+  Variables: { requestId: string; principal?: Principal }
+}
+
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+export function watching(log: Log, metrics: Metrics): MiddlewareHandler<WatchedEnv> {
+  return async (c, next) => {
+    const begun = performance.now()
+    metrics.opened()
+    whenDone(c.env, () => metrics.closed())
+    await next()
+    const ms = performance.now() - begun
+    const { status } = c.res
+    const method = METHODS.has(c.req.method) ? c.req.method : 'other'
+    const pattern = routePath(c)
+    const route = status === 404 && pattern.endsWith('*') ? 'nothing' : pattern
+    metrics.answered(method, route, status, ms / 1000)
+    if (!(c.env as { outgoing?: unknown } | undefined)?.outgoing) metrics.closed()
+    const level = status >= 500 ? 'error' : 'info'
+    if (!log.isLevelEnabled(level)) return
+    const { key, project } = c.get('principal') ?? {}
+    const fields = { request: c.get('requestId'), method, route, status, ms: Math.round(ms * 10) / 10, key, project }
+    log[level]({ ...fields, address: addressOf(c) }, 'answered')
+  }
+}
+
+/** When the answer is complete or its client has gone. */
+function whenDone(env: unknown, done: () => void) {
+  const outgoing = (env as { outgoing?: { once(event: 'close', listener: () => void): void } } | undefined)?.outgoing
+  outgoing?.once('close', done)
+}
