@@ -2,10 +2,12 @@
 
 import type { Device } from '../../workers/gpu/device.ts'
 import type { LoraOptions } from '../../workers/policy/adapter.ts'
+import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
 import type { Model } from '../../workers/policy/load.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { Completion, Policy, Row, SamplingOptions } from '../../workers/policy/policy.ts'
 import { RandomStream } from '../../workers/random.ts'
+import { testDevice } from '../gpu/runKernel.ts'
 
 export const ALL_TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj']
 export const LORA: LoraOptions = { r: 4, alpha: 8, targetModules: ALL_TARGETS }
@@ -18,8 +20,31 @@ export interface MakePolicy {
   slots?: number
 }
 
-export const POLICIES: { name: string; create: (options: MakePolicy) => Promise<Policy> }[] = [
-  { name: 'plain', create: (options) => createPlainPolicy({ trainable: 'adapters', lora: LORA, seed: 5, ...options }) },
+export interface Implementation {
+  name: string
+  /** What it can train. */
+  trains: ('adapters' | 'all')[]
+  create: (options: MakePolicy) => Promise<Policy>
+}
+
+export const POLICIES: Implementation[] = [
+  {
+    name: 'plain',
+    trains: ['adapters', 'all'],
+    create: (options) => createPlainPolicy({ trainable: 'adapters', lora: LORA, seed: 5, ...options }),
+  },
+  {
+    name: 'compiled',
+    trains: ['adapters'],
+    create: async (options) =>
+      createCompiledPolicy({
+        lora: LORA,
+        seed: 5,
+        tokensPerPass: 512,
+        ...options,
+        device: { gpu: await testDevice(), software: true },
+      }),
+  },
 ]
 
 /** Moves the trainable numbers away from where they begin: a fresh adapter is a zero that hides mistakes. */

@@ -34,9 +34,20 @@ const STAGE_COMPUTE = 4
 
 /** Explicit layouts: WebGPU's automatic ones leave out a binding that the text does not use. */
 export class Pipelines {
+  static readonly #known = new WeakMap<GPUDevice, Pipelines>()
   readonly #byCode = new Map<string, { pipeline: GPUComputePipeline; layout: GPUBindGroupLayout }>()
 
   constructor(readonly device: GPUDevice) {}
+
+  /** The pipelines of a device, shared by everything that computes on it. */
+  static of(device: GPUDevice): Pipelines {
+    let pipelines = Pipelines.#known.get(device)
+    if (!pipelines) {
+      pipelines = new Pipelines(device)
+      Pipelines.#known.set(device, pipelines)
+    }
+    return pipelines
+  }
 
   get({ name, code, bindings }: Kernel): { pipeline: GPUComputePipeline; layout: GPUBindGroupLayout } {
     let made = this.#byCode.get(code)

@@ -23,7 +23,7 @@ interface Step {
 }
 
 /** Submissions longer than this keep a display from being drawn, and on some systems the watchdog awake. */
-const DISPATCHES_PER_SUBMIT = 512
+const DISPATCHES_PER_SUBMIT = 256
 
 export class Plan {
   readonly #steps: Step[]
@@ -54,8 +54,9 @@ export class Plan {
     return this.#steps.length
   }
 
-  record(pass: GPUComputePassEncoder): void {
-    for (const { pipeline, group, x, y, z } of this.#steps) {
+  record(pass: GPUComputePassEncoder, from = 0, to = this.#steps.length): void {
+    for (let i = from; i < to; i++) {
+      const { pipeline, group, x, y, z } = this.#steps[i]
       pass.setPipeline(pipeline)
       pass.setBindGroup(0, group)
       pass.dispatchWorkgroups(x, y, z)
@@ -74,35 +75,37 @@ export class Plan {
   }
 }
 
-/** Replays plans in order, in as few submissions as stay short; `after` may record copies behind the last one. */
+/** Replays plans in order, in submissions that stay short; `after` may record copies behind the last dispatch. */
 export function submit(
   device: GPUDevice,
   plans: Plan[],
   options: { after?: (encoder: GPUCommandEncoder) => void; profiler?: Profiler | null } = {},
 ): void {
+  const { profiler, after } = options
   let encoder = device.createCommandEncoder()
-  const { profiler } = options
-  let pass: GPUComputePassEncoder | null = null
-  let recorded = 0
-  const flush = () => {
-    pass?.end()
-    pass = null
-    device.queue.submit([encoder.finish()])
-    encoder = device.createCommandEncoder()
-    recorded = 0
-  }
-  for (const plan of plans) {
-    if (recorded > 0 && recorded + plan.length > DISPATCHES_PER_SUBMIT) flush()
-    if (profiler?.active) plan.recordTimed(encoder, profiler)
-    else {
-      pass ??= encoder.beginComputePass()
-      plan.record(pass)
+  if (profiler?.active) {
+    for (const plan of plans) plan.recordTimed(encoder, profiler)
+    profiler.resolve(encoder)
+  } else {
+    let pass = encoder.beginComputePass()
+    let room = DISPATCHES_PER_SUBMIT
+    for (const plan of plans) {
+      for (let from = 0; from < plan.length; ) {
+        if (room === 0) {
+          pass.end()
+          device.queue.submit([encoder.finish()])
+          encoder = device.createCommandEncoder()
+          pass = encoder.beginComputePass()
+          room = DISPATCHES_PER_SUBMIT
+        }
+        const to = Math.min(plan.length, from + room)
+        plan.record(pass, from, to)
+        room -= to - from
+        from = to
+      }
     }
-    recorded += plan.length
+    pass.end()
   }
-  pass?.end()
-  pass = null
-  profiler?.resolve(encoder)
-  options.after?.(encoder)
+  after?.(encoder)
   device.queue.submit([encoder.finish()])
 }

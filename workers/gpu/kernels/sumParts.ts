@@ -7,6 +7,7 @@ const ADDENDS = { none: 0, residual: 1, bias: 2, result: 3 } as const
 
 export interface SumPartsSpec {
   name: string
+  /** 0: as many as lie in what is bound. */
   parts: number
   /** Numbers in one part; a multiple of 4. */
   size: number

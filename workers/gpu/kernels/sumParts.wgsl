@@ -8,8 +8,9 @@
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
   let i = (group.y * groups.x + group.x) * 64u + thread;
   if (i >= SIZE / 4u) { return; }
+  let count = select(PARTS, arrayLength(&parts) / (SIZE / 4u), PARTS == 0u);
   var sum = parts[i];
-  for (var part = 1u; part < PARTS; part++) { sum += parts[part * (SIZE / 4u) + i]; }
+  for (var part = 1u; part < count; part++) { sum += parts[part * (SIZE / 4u) + i]; }
   if (ADDEND == 0u) { result[i] = sum; }
   if (ADDEND == 1u) { result[i] = addend[i] + sum; }
   if (ADDEND == 2u) { result[i] = addend[i % (COLUMNS / 4u)] + sum; }

@@ -25,6 +25,8 @@ export class Adapters {
   readonly firstMoment: GPUBuffer
   readonly secondMoment: GPUBuffer
   readonly staged: GPUBuffer
+  /** ∂/∂staged, added to by every pass. */
+  readonly stagedGradient: GPUBuffer
   readonly #toStaged: GPUBuffer
   readonly #plans = new Map<GPUBuffer, Plan>()
   /** Whose numbers `staged` holds. */
@@ -40,6 +42,7 @@ export class Adapters {
     this.firstMoment = memory.storage('optimizer', size * 4, 'first moment')
     this.secondMoment = memory.storage('optimizer', size * 4, 'second moment')
     this.staged = memory.storage('adapters', staging.size * 4, 'staged adapters')
+    this.stagedGradient = memory.storage('optimizer', staging.size * 4, 'staged gradient')
     this.#toStaged = memory.storage('adapters', staging.size * 4, 'staging map')
     memory.device.queue.writeBuffer(this.#toStaged, 0, staging.toStaged as BufferSource)
   }
@@ -90,6 +93,13 @@ export class Adapters {
       [this.flat, this.firstMoment, this.secondMoment].map((buffer) => readFloats(device, buffer, this.size)),
     )
     return { trainable, firstMoment, secondMoment }
+  }
+
+  clearGradient(): void {
+    const { device } = this.memory
+    const encoder = device.createCommandEncoder()
+    encoder.clearBuffer(this.stagedGradient)
+    device.queue.submit([encoder.finish()])
   }
 
   snapshot(version: number): Snapshot {

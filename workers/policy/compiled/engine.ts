@@ -25,7 +25,7 @@ export interface Engine {
 export function openEngine(device: GPUDevice, software: boolean) {
   return {
     device,
-    pipelines: new Pipelines(device),
+    pipelines: Pipelines.of(device),
     memory: new GpuMemory(device),
     profiler: new Profiler(device),
     limits: {

@@ -1,0 +1,290 @@
+// The policy as replayed WGSL: frozen weights packed as asked for, adapters unmerged, all trainable numbers in one flat
+// vector, the same weights and adapters read by sampling and by learning.
+
+import type { WeightFormat } from '../../gpu/kernels/weightFormat.ts'
+import type { KernelTime } from '../../gpu/profiler.ts'
+import { readFloats } from '../../gpu/readback.ts'
+import { RandomStream } from '../../random.ts'
+import { adapterLayout, initialAdapter, type Layout, type LoraOptions, unflatten } from '../adapter.ts'
+import type { Model } from '../load.ts'
+import type {
+  AdapterChoice,
+  LogProbs,
+  OptimizerStep,
+  Pass,
+  Policy,
+  PolicyMemory,
+  PolicyState,
+  Row,
+  Sampler,
+  SamplingOptions,
+  Snapshot,
+} from '../policy.ts'
+import { Adapters } from './adapters.ts'
+import { type Engine, openEngine } from './engine.ts'
+import { formatsOf, loadFrozenWeights } from './frozen.ts'
+import { activationBytes, type Recompute } from './learning/activations.ts'
+import { Learning } from './learning/learning.ts'
+import { Optimizer } from './learning/optimizer.ts'
+import { cutRows, type Packed } from './learning/packing.ts'
+import { createSampler } from './sampler.ts'
+import { SamplingPlans } from './samplingPlans.ts'
+import { padTo, shapeOf } from './shape.ts'
+import { planStaging } from './staging.ts'
+
+export interface CompiledOptions {
+  model: Model
+  device: { gpu: GPUDevice | null; software: boolean }
+  trainable?: 'adapters' | 'all'
+  lora: LoraOptions
+  seed: number
+  /** Sequences that decode together. */
+  slots?: number
+  baseFormat?: WeightFormat
+  recompute?: Recompute
+  /** Tokens of one pass, at most; from the device's memory when absent. */
+  tokensPerPass?: number
+}
+
+const SLOTS = 128
+/** What one pass may take where nothing says how much memory there is. */
+const PASS_BYTES = 1.5 * 2 ** 30
+const FEWEST_TOKENS = 512
+const MOST_TOKENS = 16384
+
+/** @throws a sentence when the device or the request is not for this policy */
+export async function createCompiledPolicy(options: CompiledOptions): Promise<Policy> {
+  const { model, device, lora, seed } = options
+  if (!device.gpu) throw new Error('Made no compiled policy: it needs WebGPU. Set browser.engine to "plain".')
+  if (options.trainable === 'all') {
+    throw new Error(
+      'Made no compiled policy: it trains adapters alone. Turn lora.enabled on, or take the plain policy.',
+    )
+  }
+  const base = openEngine(device.gpu, device.software)
+  const shape = shapeOf(model.card)
+  const layout = adapterLayout(model.card, lora)
+  const staging = planStaging(shape, layout, lora)
+  const weights = await loadFrozenWeights(base.memory, model, shape, formatsOf(options.baseFormat ?? 'f32'))
+  const adapters = new Adapters(base.memory, base.pipelines, staging, layout.size)
+  const zeros = new Float32Array(layout.size)
+  adapters.write(initialAdapter(layout, new RandomStream(seed).fork('policy')), zeros, zeros)
+  const engine: Engine = { ...base, shape, weights, staging, staged: adapters.staged }
+  return new CompiledPolicy(options, engine, adapters, layout)
+}
+
+interface CompiledPass extends Pass {
+  packed: Packed
+}
+
+class CompiledPolicy implements Policy {
+  readonly trainable = 'adapters'
+  readonly parameters: number
+  readonly trainableParameters: number
+  /** Tokens that one pass holds; rows are packed up to it. */
+  readonly tokensPerPass: number
+  #version = 0
+  #optimizerSteps = 0
+  #sampling: SamplingPlans | null = null
+  #learning: Learning | null = null
+  #optimizer: Optimizer | null = null
+  #pass: CompiledPass | null = null
+  #hasGradient = false
+
+  constructor(
+    readonly options: CompiledOptions,
+    readonly engine: Engine,
+    readonly adapters: Adapters,
+    readonly layout: Layout,
+  ) {
+    this.parameters = options.model.parameters
+    this.trainableParameters = layout.size
+    const { shape, staging, limits } = engine
+    const perToken = activationBytes(shape, staging, this.#recompute)
+    const fitting = Math.floor(PASS_BYTES / perToken)
+    const wanted = options.tokensPerPass ?? Math.max(FEWEST_TOKENS, Math.min(MOST_TOKENS, fitting))
+    this.tokensPerPass = padTo(wanted, limits.software ? 64 : 256)
+  }
+
+  get #recompute(): Recompute {
+    return this.options.recompute ?? 'elementwise'
+  }
+
+  get version(): number {
+    return this.#version
+  }
+
+  sampler(options: SamplingOptions): Sampler {
+    const choice = options.adapter
+    return createSampler(
+      {
+        engine: this.engine,
+        slots: this.options.slots ?? SLOTS,
+        useAdapters: () => this.adapters.show(choice),
+        version: () => (typeof choice === 'object' ? choice.version : this.#version),
+        plans: (longest) => this.#samplingPlans(longest),
+      },
+      options,
+      () => {},
+    )
+  }
+
+  async logprobs(
+    rows: Row[],
+    { adapter, keep = false }: { adapter: AdapterChoice; keep?: boolean },
+  ): Promise<LogProbs> {
+    if (this.#pass) {
+      throw new Error(
+        'Computed no log-probabilities: the pass before is still open; use it in backward or dispose it first.',
+      )
+    }
+    const longest = Math.max(0, ...rows.map(({ ids }) => ids.length))
+    const { maxLength } = this.options.model.card
+    if (longest > maxLength)
+      throw new Error(`Computed no log-probabilities: a row has ${longest} tokens, the model takes ${maxLength}.`)
+    if (keep && adapter !== 'live') {
+      throw new Error(
+        'Computed no log-probabilities: only the live adapters can be trained, so keep asks for adapter "live".',
+      )
+    }
+    const total = rows.reduce((sum, { ids }) => sum + ids.length, 0)
+    const learning = this.#learn(keep ? total : Math.min(total, Math.max(longest, this.tokensPerPass)))
+    this.adapters.show(adapter)
+    if (keep) {
+      const packed = learning.pack(rows)
+      const scores = await learning.forward(packed, true)
+      const pass: CompiledPass = {
+        tokens: packed.count,
+        packed,
+        dispose: () => {
+          if (this.#pass === pass) this.#pass = null
+        },
+      }
+      this.#pass = pass
+      return { ...scores, pass }
+    }
+    const parts: LogProbs[] = []
+    for (const part of cutRows(rows, learning.capacity)) parts.push(await learning.forward(learning.pack(part), false))
+    return { logp: join(parts.map(({ logp }) => logp)), entropy: join(parts.map(({ entropy }) => entropy)) }
+  }
+
+  async backward(pass: Pass, slopes: Float32Array): Promise<void> {
+    const open = this.#pass
+    if (!open || pass !== open) throw new Error('Computed no gradient: this pass was already used or disposed.')
+    if (slopes.length !== open.packed.count) {
+      throw new Error(
+        `Computed no gradient: expected ${open.packed.count} slopes, one per target token, got ${slopes.length}.`,
+      )
+    }
+    this.#learning!.backward(open.packed, slopes)
+    this.#hasGradient = true
+    this.#pass = null
+  }
+
+  async update(step: OptimizerStep): Promise<{ gradientNorm: number }> {
+    if (!this.#hasGradient) throw new Error('Updated nothing: there is no gradient; call backward first.')
+    if (step.type === 'muon')
+      throw new Error('Updated nothing: the compiled policy has AdamW and SGD; set optimizer.type to "adamw".')
+    const gradientNorm = await this.#optimizing().update({ ...step, type: step.type }, this.#optimizerSteps + 1)
+    if (!Number.isFinite(gradientNorm)) return { gradientNorm }
+    this.#optimizerSteps++
+    this.#version++
+    this.clearGradient()
+    this.adapters.changed()
+    return { gradientNorm }
+  }
+
+  async gradient(): Promise<Float32Array> {
+    if (!this.#hasGradient) return new Float32Array(this.layout.size)
+    return this.#optimizing().gradient()
+  }
+
+  clearGradient(): void {
+    if (this.#hasGradient) this.adapters.clearGradient()
+    this.#hasGradient = false
+  }
+
+  snapshot(): Snapshot {
+    return this.adapters.snapshot(this.#version)
+  }
+
+  async state(): Promise<PolicyState> {
+    return { ...(await this.adapters.read()), optimizerSteps: this.#optimizerSteps, version: this.#version }
+  }
+
+  async restore(state: PolicyState): Promise<void> {
+    if (state.trainable.length !== this.layout.size) {
+      throw new Error(
+        `Restored nothing: the save holds ${state.trainable.length} trainable numbers, this policy has ${this.layout.size}; model or LoRA settings differ.`,
+      )
+    }
+    this.adapters.write(state.trainable, state.firstMoment, state.secondMoment)
+    this.clearGradient()
+    this.#optimizerSteps = state.optimizerSteps
+    this.#version = state.version
+  }
+
+  async tensors() {
+    return unflatten(this.layout, await readFloats(this.engine.device, this.adapters.flat, this.layout.size))
+  }
+
+  memory(): PolicyMemory {
+    const { bytes, peakBytes, buffers } = this.engine.memory
+    return { gpuBytes: bytes, gpuPeakBytes: peakBytes, tensors: buffers, buffers }
+  }
+
+  /** GPU time by kernel since `profile(true)`; empty where the device has no timestamps. */
+  kernelTimes(): KernelTime[] {
+    return this.engine.profiler.report()
+  }
+
+  profile(on: boolean): void {
+    const { profiler } = this.engine
+    profiler.active = on && profiler.offered
+    if (on) profiler.reset()
+  }
+
+  dispose(): void {
+    this.engine.memory.freeAll()
+    this.engine.profiler.dispose()
+  }
+
+  // Lengths are bucketed, so that a longer batch rarely makes everything anew.
+  #samplingPlans(longest: number): SamplingPlans {
+    const positions = Math.min(padTo(longest, 64), padTo(this.options.model.card.maxLength, 4))
+    const known = this.#sampling
+    if (known && known.size.positions >= positions) return known
+    known?.dispose()
+    this.#sampling = new SamplingPlans(this.engine, { slots: this.options.slots ?? SLOTS, positions })
+    return this.#sampling
+  }
+
+  #learn(tokens: number): Learning {
+    const { software } = this.engine.limits
+    const known = this.#learning
+    if (known && known.capacity >= padTo(tokens, software ? 64 : 256)) return known
+    known?.dispose()
+    this.#learning = new Learning(
+      this.engine,
+      this.adapters.stagedGradient,
+      Math.max(this.tokensPerPass, padTo(tokens, 256)),
+      this.#recompute,
+    )
+    return this.#learning
+  }
+
+  #optimizing(): Optimizer {
+    this.#optimizer ??= new Optimizer(this.engine, this.adapters)
+    return this.#optimizer
+  }
+}
+
+function join(parts: Float32Array[]): Float32Array {
+  const result = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    result.set(part, at)
+    at += part.length
+  }
+  return result
+}
