@@ -12,9 +12,9 @@ import { EventWatch, errorOf, type Tokens, tokensOf } from './stream.ts'
 /**
  * Why a node failed. `refused` no connection was made, so nothing was sent · `lost` the connection broke · `late` a deadline ·
  * `status` it answered with an error of its own · `nonsense` it answered with what is no answer · `unserved` it does not know
- * the model that it listed.
+ * the model that it listed · `ended` it did not fail: the request was ended here.
  */
-export type Cause = 'refused' | 'lost' | 'late' | 'status' | 'nonsense' | 'unserved'
+export type Cause = 'refused' | 'lost' | 'late' | 'status' | 'nonsense' | 'unserved' | 'ended'
 
 /** What a node answered, whole. */
 export interface Answer {

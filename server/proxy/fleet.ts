@@ -2,8 +2,8 @@
 
 import { nodeOfSession, type Prefixes } from './affinity.ts'
 import type { Leave } from './breaker.ts'
-import type { NodeConfig, ProxyConfig } from './config.ts'
-import { Node } from './node.ts'
+import type { ProxyConfig } from './config.ts'
+import { Node, type NodeSpec } from './node.ts'
 import { FairQueue } from './queue.ts'
 import { Refusal, shuttingDown } from './refusal.ts'
 import { Watch } from './watch.ts'
@@ -65,7 +65,7 @@ export class Fleet {
   }
 
   /** Takes up another config. A node that is gone, or lives elsewhere now, finishes what it has. */
-  configure(config: ProxyConfig, nodes: readonly NodeConfig[]) {
+  configure(config: ProxyConfig, nodes: readonly NodeSpec[]) {
     const reconnect = config.deadlines.connect_seconds !== this.config.deadlines.connect_seconds
     this.config = config
     this.queue.configure(config.queue)
@@ -151,7 +151,7 @@ export class Fleet {
     )
   }
 
-  #add(config: NodeConfig) {
+  #add(config: NodeSpec) {
     const node = new Node(config, {
       breaker: this.config.breaker,
       connectSeconds: this.config.deadlines.connect_seconds,
@@ -209,7 +209,7 @@ export class Fleet {
 }
 
 /** What a node's connections depend on. */
-const connection = ({ url, admin_url, key_env }: NodeConfig) => JSON.stringify([url, admin_url, key_env])
+const connection = ({ url, admin_url, key_env, key }: NodeSpec) => JSON.stringify([url, admin_url, key_env, key])
 
 function noneUp(model: string) {
   const sentence = `No node that serves ${model} is up: GET /api/proxy/nodes tells why.`

@@ -2,7 +2,6 @@
 // while nothing of an answer has been seen. Writes to the client past the router: bytes as they come, and no faster than
 // they are taken.
 
-import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Prefixes } from './affinity.ts'
 import { type Answer, Attempt, type Ending } from './attempt.ts'
@@ -10,7 +9,7 @@ import { type Body, readBody, withModel } from './body.ts'
 import type { RetryBudget } from './budget.ts'
 import { deadlinesOf, type ProxyConfig } from './config.ts'
 import type { Fleet, Place, Wish } from './fleet.ts'
-import { EVERYWHERE, requestIdOf, sessionOf, toClient, toNode } from './headers.ts'
+import { EVERYWHERE, sessionOf, toClient, toNode } from './headers.ts'
 import { checkLimits } from './limits.ts'
 import { type Meaning, meaningOf, type Names } from './names.ts'
 import type { Applicant } from './queue.ts'
@@ -24,6 +23,8 @@ export interface Caller {
   /** The key's id or name, never the key. */
   key: string
   project: string
+  /** Aborts when the right to the answer ends while it is on its way. */
+  ended?: AbortSignal
 }
 
 export type Outcome =
@@ -75,9 +76,9 @@ export async function forward(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   caller: Caller,
+  id: string,
 ): Promise<void> {
   const began = performance.now()
-  const id = requestIdOf(incoming.headers) ?? randomUUID()
   const account: Account = {
     caller,
     route: route.path,
@@ -151,16 +152,23 @@ class Delivery {
       session,
       pieces: session === null ? f.prefixes.piecesOf(meaning.servedName, promptOf(body)) : [],
     }
-    const whole = setTimeout(() => this.#expire(deadlines.whole_seconds), deadlines.whole_seconds * 1000)
+    const whole = setTimeout(
+      () => this.#expire(`the whole answer took more than ${deadlines.whole_seconds} s`),
+      deadlines.whole_seconds * 1000,
+    )
     this.#left = this.client.destroyed
     const onClose = () => {
       this.#left = true
       this.#leaveQueue?.()
     }
     this.client.once('close', onClose)
+    const { ended } = this.account.caller
+    const onEnded = () => this.#expire('the right to it ended')
+    ended?.addEventListener('abort', onEnded)
+    if (ended?.aborted) onEnded()
     let last: Extract<Ending, { kind: 'failed' }> | null = null
     try {
-      while (!this.#left) {
+      while (!this.#left && this.#late === null) {
         const place = await this.#placed(wish, last)
         if (place === null) break
         const ending = await this.#attemptOn(place, bytes, deadlines)
@@ -176,6 +184,7 @@ class Delivery {
     } finally {
       clearTimeout(whole)
       this.client.off('close', onClose)
+      ended?.removeEventListener('abort', onEnded)
     }
   }
 
@@ -302,6 +311,7 @@ class Delivery {
   #giveUp(last: Extract<Ending, { kind: 'failed' }> | null) {
     const { account } = this
     account.outcome = 'failed'
+    if (account.caller.ended?.aborted) throw new Refusal(401, 'ended', 'The key has ended.')
     if (this.#late !== null) throw new Refusal(504, 'deadline', this.#late)
     if (last === null) throw new Refusal(503, 'no_node_up', 'No node could be found.', { retryAfterSeconds: 10 })
     if (last.cause === 'status' && last.answer && speaksJson(last.answer)) {
@@ -318,10 +328,11 @@ class Delivery {
     throw new Refusal(502, last.cause === 'nonsense' ? 'bad_answer' : 'node_failed', sentence)
   }
 
-  #expire(seconds: number) {
-    this.#late = `The request was not answered within ${seconds} s.`
+  /** Ends it for a reason that is not the node's. */
+  #expire(reason: string) {
+    this.#late = `The request was ended: ${reason}.`
     this.#leaveQueue?.()
-    this.#attempt?.stop('late', `the whole answer took more than ${seconds} s`)
+    this.#attempt?.stop('ended', reason)
   }
 }
 
@@ -339,9 +350,14 @@ function settle(place: Place, ending: Ending, f: Forwarding) {
       breaker.abandoned(leave)
       break
     case 'cut':
-      breaker.failed(leave, ending.reason)
+      if (ending.cause === 'ended') breaker.abandoned(leave)
+      else breaker.failed(leave, ending.reason)
       break
     case 'failed':
+      if (ending.cause === 'ended') {
+        breaker.abandoned(leave)
+        return
+      }
       if (ending.cause === 'unserved') {
         breaker.abandoned(leave)
         f.forgot(place)

@@ -1,10 +1,12 @@
 // The proxy's routes: OpenAI's, which are written past the router, and those under /api/proxy about the proxy itself.
 
+import { randomUUID } from 'node:crypto'
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type Context, Hono, type MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { z } from 'zod'
+import { requestIdOf } from './headers.ts'
 import type { ModelProxy } from './proxy.ts'
 import { Refusal } from './refusal.ts'
 import { ROUTES, routeOf } from './routes.ts'
@@ -15,11 +17,13 @@ export interface Principal {
   key: string
   project: string
   scopes: readonly string[]
+  /** Aborts when the right to answers ends. */
+  ended?: AbortSignal
 }
 
 export interface ProxyEnv {
   Bindings: HttpBindings
-  Variables: { principal: Principal }
+  Variables: { principal: Principal; requestId?: string }
 }
 
 /** Lets through who has the scope, with `principal` set; answers anybody else. */
@@ -109,8 +113,9 @@ async function pass(c: Context<ProxyEnv>, proxy: ModelProxy): Promise<Response> 
     throw new Refusal(500, 'internal', 'The proxy answers requests of an HTTP/1.1 server of Node alone.')
   const route = routeOf(incoming.method!, incoming.url!)
   if (!route) throw nothingAt(c)
-  const { key, project } = c.var.principal
-  await proxy.forward(route, incoming as never, outgoing as never, { key, project })
+  const { key, project, ended } = c.var.principal
+  const id = c.var.requestId ?? requestIdOf(incoming.headers) ?? randomUUID()
+  await proxy.forward(route, incoming as never, outgoing as never, { key, project, ended }, id)
   return RESPONSE_ALREADY_SENT
 }
 

@@ -16,6 +16,9 @@ export interface ServedModel {
   maxModelLength: number | null
 }
 
+/** A node of server.toml, or one that the server brings along with a key of its own making. */
+export type NodeSpec = NodeConfig & { key?: string }
+
 export interface NodeOptions {
   breaker: BreakerConfig
   connectSeconds: number
@@ -52,7 +55,7 @@ export class Node {
   #key: string | undefined
 
   constructor(
-    public config: NodeConfig,
+    public config: NodeSpec,
     { breaker, connectSeconds }: NodeOptions,
   ) {
     this.name = config.name
@@ -73,7 +76,7 @@ export class Node {
     this.path = this.#url.pathname.replace(/\/$/, '')
     this.adminPath = admin.pathname.replace(/\/$/, '')
     this.breaker = new Breaker(breaker)
-    this.#key = config.key_env === undefined ? undefined : process.env[config.key_env]
+    this.#key = config.key ?? (config.key_env === undefined ? undefined : process.env[config.key_env])
   }
 
   /** The sentence that says why it cannot be asked at all, or null. */

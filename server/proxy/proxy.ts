@@ -4,11 +4,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AdapterDesk } from './adapters/desk.ts'
 import { Prefixes } from './affinity.ts'
 import { RetryBudget } from './budget.ts'
-import type { NodeConfig, ProxyConfig } from './config.ts'
+import type { ProxyConfig } from './config.ts'
 import { Fleet } from './fleet.ts'
 import { type Caller, type Forwarding, forward } from './forward.ts'
 import { listModels, type Names } from './names.ts'
-import type { Node } from './node.ts'
+import type { Node, NodeSpec } from './node.ts'
 import { Rates } from './rates.ts'
 import type { Route } from './routes.ts'
 import { Telemetry } from './telemetry.ts'
@@ -16,7 +16,7 @@ import { Usage, type UsageStore } from './usage.ts'
 
 export interface ProxyOptions {
   config: ProxyConfig
-  nodes: readonly NodeConfig[]
+  nodes: readonly NodeSpec[]
   usage: UsageStore
   /** Left out, no adapter is kept or loaded. */
   adapters?: AdapterDesk
@@ -66,7 +66,7 @@ export class ModelProxy {
   }
 
   /** Takes up another config at once; requests under way go on. */
-  configure(config: ProxyConfig, nodes: readonly NodeConfig[]) {
+  configure(config: ProxyConfig, nodes: readonly NodeSpec[]) {
     const f = this.#forwarding
     f.config = config
     f.rates.configure(config)
@@ -77,10 +77,11 @@ export class ModelProxy {
     void this.#reconcileAll()
   }
 
-  async forward(route: Route, incoming: IncomingMessage, outgoing: ServerResponse, caller: Caller): Promise<void> {
+  /** `id` names the request to the node and in the answer. */
+  async forward(route: Route, incoming: IncomingMessage, outgoing: ServerResponse, caller: Caller, id: string) {
     this.#open++
     try {
-      await forward(this.#forwarding, route, incoming, outgoing, caller)
+      await forward(this.#forwarding, route, incoming, outgoing, caller, id)
     } finally {
       this.#open--
       if (this.#open === 0) this.#whenIdle?.()

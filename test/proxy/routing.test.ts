@@ -12,7 +12,7 @@ function held() {
     await new Promise<void>((resolve) => waiting.push(resolve))
     await answerBriefly(request, response)
   }
-  return { behave, waiting, release: () => waiting.splice(0).forEach((go) => go()) }
+  return { behave, waiting, release: () => waiting.splice(0).map((go) => go()) }
 }
 
 const on = (answers: Answered[]) => answers.map(({ headers }) => headers['x-rollout-lab-node'])

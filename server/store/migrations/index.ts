@@ -3,6 +3,7 @@
 
 import { runs } from './001-runs.ts'
 import { access } from './002-access.ts'
+import { proxy } from './003-proxy.ts'
 import type { Migration } from './migration.ts'
 
-export const MIGRATIONS: readonly Migration[] = [runs, access]
+export const MIGRATIONS: readonly Migration[] = [runs, access, proxy]
