@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, existsSync, type FSWatcher, mkdirSync, openSync, readdirSync, watch } from 'node:fs'
 import { mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { load } from '../../../configs/load.ts'
+
 import type { RunConfig } from '../../../configs/schema.ts'
 import { environments } from '../../../environments/index.ts'
 import type { RunEvent } from '../../../workers/protocol.ts'
@@ -26,6 +26,7 @@ import {
 } from '../engine.ts'
 import { tooMuchMemory } from './attempt.ts'
 import { JobFolder, LOG } from './jobFolder.ts'
+import { measuredConfig, measurementOf } from './measurement.ts'
 import { isRunning, memoryOf, signalGroup } from './processes.ts'
 import { runFiles, sizeOfFolder } from './runFiles.ts'
 import { salvage } from './salvage.ts'
@@ -516,31 +517,4 @@ function placeOf(cursor: string | null): SpoolPlace & { salvaged: boolean } {
 
 function cursorOf({ segment, offset, seq }: SpoolPlace, salvaged: boolean): string {
   return `${segment}:${offset}:${seq}:${salvaged ? 1 : 0}`
-}
-
-function measuredConfig(model: string): RunConfig {
-  const loaded = load({
-    ...{ model, seed: 1, max_steps: 2, batch_size: 16, rollouts_per_example: 8, seq_len: 96, learning_rate: 1e-4 },
-    env: [{ id: 'reverse-text', args: { min_length: 4, max_length: 8 } }],
-    sampling: { max_tokens: 24 },
-  })
-  if (loaded.problems) throw new Error(`internal: ${loaded.problems[0].sentence}`)
-  return loaded.config
-}
-
-function measurementOf(events: GivenEvent[]): Measurement {
-  const started = events.find((event) => event.kind === 'started')
-  // Of two steps the second: the first one warms up.
-  const step = events.findLast((event) => event.kind === 'step')
-  const state = events.findLast((event) => event.kind === 'state')
-  if (!started || !step)
-    throw new Error(`Measured nothing: ${(state?.kind === 'state' && state.reason) || 'the run ended early.'}`)
-  const { backend, adapter } = started.description.device
-  const { metrics } = step
-  return {
-    backend,
-    adapter,
-    tokensPerSecond: metrics['perf/sampling_throughput'] ?? 0,
-    stepTokensPerSecond: metrics['perf/throughput'] ?? 0,
-  }
 }
