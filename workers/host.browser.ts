@@ -3,6 +3,7 @@
 
 import { type Prompter, reachCompleter } from './host/completerLine.ts'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
+import { createStoreroom, type Storeroom } from './host/storeroom.browser.ts'
 import type { DeviceDescription, Trainer } from './protocol.ts'
 import { openBrowserLibrary } from './storage/browser.ts'
 import type { RunLibrary } from './storage/store.ts'
@@ -22,8 +23,25 @@ export function openRuns(): Promise<RunLibrary> {
   return openBrowserLibrary({ name: RUNS })
 }
 
+export type { Storeroom } from './host/storeroom.browser.ts'
+
+/** All that this browser keeps, for whoever makes room in it. */
+export function openStoreroom(runs = RUNS): Storeroom {
+  return createStoreroom(() => openBrowserLibrary({ name: runs }))
+}
+
+let askedToKeep = false
+
+// Asked once a visit, when something is about to be kept: some browsers show a question.
+function askToKeep(): void {
+  if (askedToKeep) return
+  askedToKeep = true
+  navigator.storage?.persist?.().catch(() => {})
+}
+
 /** A trainer in a worker of its own. `base` is the folder of the page: models/ and wasm/ lie below it. */
 export async function openTrainer({ base = document.baseURI, runs = RUNS } = {}): Promise<OpenTrainer> {
+  askToKeep()
   const worker = new Worker(new URL('./trainer.worker.ts', import.meta.url), { type: 'module', name: 'trainer' })
   const environment = environmentHost()
   const lost = new Promise<string>((resolve) => {

@@ -30,6 +30,8 @@ export interface Trainer {
   save(): Promise<SaveDescription>
   /** The adapter as PEFT files, for download. */
   exportAdapter(): Promise<ExportedFile[]>
+  /** The whole state as one file, for download where no save can be stored. Absent where the run is not in reach. */
+  exportSave?(): Promise<ExportedFile[]>
   subscribe(listener: (event: RunEvent) => void): Promise<void>
 }
 
@@ -126,7 +128,8 @@ export type RunEventBody =
   | { kind: 'samples'; step: number; split: Split; groups: GroupRecord[] }
   | { kind: 'evaluation'; step: number; metrics: Metrics; seconds: number; environment: string }
   | { kind: 'saved'; save: SaveDescription }
-  | { kind: 'note'; level: 'info' | 'warning' | 'error'; sentence: string }
+  /** `about: 'storage'`: there was no room, and the place where room is made should be shown. */
+  | { kind: 'note'; level: 'info' | 'warning' | 'error'; sentence: string; about?: 'storage' }
   | { kind: 'memory'; gpuBytes: number; gpuPeakBytes: number; tensors: number; buffers: number }
 
 /** Keys are paths from the table in `workers/rl/metrics.ts`. */

@@ -7,7 +7,7 @@ import type { ExportedFile, RunDescription, RunEvent, SaveDescription, StartRequ
 import { StorageFull } from './storage/store.ts'
 import { refusal } from './trainer/configNotes.ts'
 import { type OpenRun, openRun, type TrainerServices } from './trainer/openRun.ts'
-import { isUnsaved, saveIsDue, saveRun } from './trainer/saving.ts'
+import { isUnsaved, saveIsDue, saveRun, saveToTake } from './trainer/saving.ts'
 import { Interrupted, takeEvaluation, takeStep } from './trainer/takeStep.ts'
 
 export type { FetchProgress, Learner, TrainerServices } from './trainer/openRun.ts'
@@ -111,6 +111,10 @@ export class LocalTrainer implements Trainer {
     return this.#atBoundary(({ learner }) => learner.export())
   }
 
+  exportSave(): Promise<ExportedFile[]> {
+    return this.#atBoundary(saveToTake)
+  }
+
   #opened(): OpenRun {
     if (!this.#open) throw new Error('No run is open: start one first.')
     return this.#open
@@ -212,7 +216,7 @@ export class LocalTrainer implements Trainer {
       await writer.describe(summary)
     } catch (error) {
       if (!(error instanceof StorageFull)) throw error
-      log.emit({ kind: 'note', level: 'error', sentence: error.message })
+      log.emit({ kind: 'note', level: 'error', sentence: error.message, about: 'storage' })
       this.#pauseBecause(error.message)
     }
   }
@@ -226,7 +230,7 @@ export class LocalTrainer implements Trainer {
     const { writer, learner } = open
     await writer.putAdapter(await learner.export()).catch((error) => {
       if (!(error instanceof StorageFull)) throw error
-      open.log.emit({ kind: 'note', level: 'error', sentence: error.message })
+      open.log.emit({ kind: 'note', level: 'error', sentence: error.message, about: 'storage' })
     })
     await this.#conclude(open, state)
     return true

@@ -2,13 +2,13 @@
 
 import { openBrowserLibrary } from '../../workers/storage/browser.ts'
 import { encodeSave } from '../../workers/storage/record.ts'
-import type { RunLibrary, RunWriter } from '../../workers/storage/store.ts'
+import type { CheckpointLibrary, RunWriter } from '../../workers/storage/store.ts'
 import { eventsOfStep, saveOf, summaryOf } from '../storage/examples.ts'
 
-let opened: Promise<RunLibrary> | undefined
+let opened: Promise<CheckpointLibrary> | undefined
 const writers = new Map<string, RunWriter>()
 
-function library(): Promise<RunLibrary> {
+function library(): Promise<CheckpointLibrary> {
   opened ??= openBrowserLibrary()
   return opened
 }
@@ -73,6 +73,24 @@ export async function whatIsThere(run: string) {
 
 export async function checkpoint(run: string, step: number): Promise<string[]> {
   return (await (await library()).checkpoint(run, step)).map(({ name }) => name).sort()
+}
+
+export async function saves(run: string) {
+  return (await library()).saves(run)
+}
+
+export async function removeCheckpoint(run: string, step: number): Promise<void> {
+  await (await library()).removeCheckpoint(run, step)
+}
+
+/** A downloaded save of this step; resolves to what went wrong, or null. */
+export async function takeSave(run: string, step: number): Promise<string | null> {
+  try {
+    await (await library()).takeSave(encodeSave(saveOf(run, step, step * 10 + 3)))
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
 }
 
 export async function remove(run: string): Promise<void> {

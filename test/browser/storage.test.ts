@@ -51,6 +51,29 @@ describe('runs in a browser', () => {
     expect(await ask('checkpoint', 'kept', 2)).toEqual([])
   })
 
+  it('tell what each save takes, and let a kept one go', async () => {
+    await ask('work', 'weighed', 1, 3, 3)
+    const saves = await ask<{ step: number | null; bytes: number }[]>('saves', 'weighed')
+    expect(saves.map(({ step }) => step)).toEqual([null, 1, 2, 3])
+    expect(saves.every(({ bytes }) => bytes > 100)).toBe(true)
+    await ask('removeCheckpoint', 'weighed', 2)
+    expect((await ask<There>('whatIsThere', 'weighed')).files).toMatchObject({ checkpoints: [1, 3], savedStep: 3 })
+    expect((await ask<Newest>('newest', 'weighed')).step).toBe(3)
+  })
+
+  it('take back a save that was downloaded', async () => {
+    await ask('work', 'taken', 1, 2)
+    await ask('close', 'taken')
+    expect(await ask('takeSave', 'taken', 4)).toBeNull()
+    expect((await ask<Newest>('newest', 'taken')).step).toBe(4)
+    await ask('close', 'taken')
+    expect(await ask('takeSave', 'taken', 3)).toMatch(/saved up to step 4 here, and the file is of step 3/)
+    // Of a run that is not here any more, too.
+    expect(await ask('takeSave', 'lost', 5)).toBeNull()
+    expect((await ask<There>('whatIsThere', 'lost')).runs).toContain('lost')
+    expect((await ask<Newest>('newest', 'lost')).step).toBe(5)
+  })
+
   it('are cut behind a save when they go on from it', async () => {
     await ask('work', 'cut', 1, 3)
     await ask('cut', 'cut', 23)

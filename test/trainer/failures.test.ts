@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { RunEvent } from '../../workers/protocol.ts'
+import { decodeSave } from '../../workers/storage/record.ts'
 import { type RunLibrary, type RunWriter, StorageFull } from '../../workers/storage/store.ts'
 import { kinds, Lab, labConfig, trainingTokens, until } from './lab.ts'
 
@@ -173,6 +174,11 @@ describe('a full disk', () => {
     await trainer.play()
     await until(events, (event) => event.kind === 'state' && event.state === 'paused' && event.reason !== undefined)
     expect(lastState(events)?.reason).toBe('There was no room.')
+    expect(kinds(events, 'note').at(-1)).toMatchObject({ level: 'error', about: 'storage' })
+    // The state that could not be stored can be taken away as it is.
+    const [file] = await trainer.exportSave()
+    expect(file.name).toBe('run-step_2.save')
+    expect(decodeSave(file.bytes).header).toMatchObject({ run: 'run', step: 2 })
     room = true
     await trainer.play()
     await until(events, (event) => event.kind === 'state' && event.state === 'finished')

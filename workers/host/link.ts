@@ -20,7 +20,7 @@ export interface HostServices {
 }
 
 /** The trainer, once it has been told where it is. */
-export interface TrainerDoor extends Trainer {
+export interface TrainerDoor extends Required<Trainer> {
   attach(place: Place, host: HostServices): Promise<void>
 }
 
@@ -36,6 +36,7 @@ export async function reachTrainer(endpoint: Endpoint, place: Place, host: HostS
     stop: () => remote.stop(),
     save: () => remote.save(),
     exportAdapter: () => remote.exportAdapter(),
+    exportSave: () => remote.exportSave(),
     subscribe: (listener: (event: RunEvent) => void) => remote.subscribe(proxy(listener)),
   }
 }

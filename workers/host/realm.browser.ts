@@ -2,7 +2,7 @@
 // devices.
 
 import { openDevice } from '../gpu/device.ts'
-import { HUGGING_FACE, HubClient } from '../hub/client.ts'
+import { HubClient, hubAddress } from '../hub/client.ts'
 import { readDirectly } from '../hub/direct.ts'
 import { droppedName, readModelName } from '../hub/name.ts'
 import { openHubModel, readKept } from '../hub/open.ts'
@@ -31,7 +31,7 @@ export function createRealm({ models, runs, wasm }: Place): Realm {
 }
 
 async function fromHub(model: string, { hub, onFetch, onNote }: ModelRequest): Promise<Read> {
-  const base = hub ?? HUGGING_FACE
+  const base = hubAddress(hub)
   const client = new HubClient({ base, token: await readToken(base) })
   const store = await openBrowserModels()
   if (store) return openHubModel(model, client, store, { onProgress: onFetch })

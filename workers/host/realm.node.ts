@@ -5,7 +5,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { toToml } from '../../configs/write.ts'
 import { openNodeDevice } from '../gpu/node.ts'
-import { HUGGING_FACE, HubClient } from '../hub/client.ts'
+import { HubClient, hubAddress } from '../hub/client.ts'
 import { readModelName } from '../hub/name.ts'
 import { openHubModel } from '../hub/open.ts'
 import { digestOfFile, hubCacheFolder, hubToken, NodeModelStore, readFolder } from '../hub/store.node.ts'
@@ -38,15 +38,11 @@ export function createRealm({ models, runs }: Place): Realm {
 }
 
 async function fromHub(model: string, { hub, onFetch }: ModelRequest): Promise<Read> {
-  const own = process.env.HF_ENDPOINT || HUGGING_FACE
+  const own = hubAddress(process.env.HF_ENDPOINT || null)
+  const base = hub ? hubAddress(hub) : own
   // A config comes from anywhere: the token goes to the hub that this machine is set up for, and to no other.
-  const token = hub === null || hub === undefined || sameAddress(hub, own) ? await hubToken() : null
-  const client = new HubClient({ base: hub ?? own, token })
+  const client = new HubClient({ base, token: base === own ? await hubToken() : null })
   return openHubModel(model, client, new NodeModelStore(hubCacheFolder()), { onProgress: onFetch })
-}
-
-function sameAddress(a: string, b: string): boolean {
-  return a.replace(/\/+$/, '') === b.replace(/\/+$/, '')
 }
 
 async function holdsModel(folder: string): Promise<boolean> {

@@ -2,7 +2,7 @@
 // starts for it.
 
 import { type Endpoint, expose, transfer, wrap } from 'comlink'
-import type { EnvironmentPort } from '../protocol.ts'
+import type { EnvironmentPort, ExportedFile } from '../protocol.ts'
 import type { EnvironmentLink } from '../trainer/environmentGuard.ts'
 import { LocalTrainer } from '../trainer.ts'
 import { openLearner, type Realm } from './learner.ts'
@@ -23,16 +23,18 @@ export function serveTrainer(endpoint: Endpoint | undefined, realm: (place: Plac
     step: async () => (await trainer()).step(),
     stop: async () => (await trainer()).stop(),
     save: async () => (await trainer()).save(),
-    async exportAdapter() {
-      const files = await (await trainer()).exportAdapter()
-      return transfer(
-        files,
-        files.map(({ bytes }) => bytes.buffer as ArrayBuffer),
-      )
-    },
+    exportAdapter: async () => handOver(await (await trainer()).exportAdapter()),
+    exportSave: async () => handOver(await (await trainer()).exportSave()),
     subscribe: async (listener) => (await trainer()).subscribe(listener),
   }
   expose(door, endpoint)
+}
+
+function handOver(files: ExportedFile[]): ExportedFile[] {
+  return transfer(
+    files,
+    files.map(({ bytes }) => bytes.buffer as ArrayBuffer),
+  )
 }
 
 async function attach(realm: Realm, host: HostServices): Promise<LocalTrainer> {

@@ -179,6 +179,11 @@ function reason(error: unknown): string {
   return cause instanceof Error && cause.message ? cause.message : message
 }
 
+/** The address as everything of it is kept by: without a slash at the end. */
+export function hubAddress(base: string | null | undefined = HUGGING_FACE): string {
+  return checkedBase(base ?? HUGGING_FACE)
+}
+
 function checkedBase(base: string): string {
   let url: URL
   try {

@@ -10,10 +10,10 @@ import type { ExportedFile, RunEvent, SaveDescription } from '../protocol.ts'
 import { type BlobFolder, openBlobFolder } from './blobs.browser.ts'
 import { decodeSave, encodeSave, type SaveRecord } from './record.ts'
 import {
+  type CheckpointLibrary,
   isKept,
   type KeptCheckpoint,
   type RunFiles,
-  type RunLibrary,
   type RunSummary,
   type RunWriter,
   type SamplesEvent,
@@ -51,7 +51,9 @@ export interface BrowserStorageOptions {
   name?: string
 }
 
-export async function openBrowserLibrary({ name = 'rollout-lab' }: BrowserStorageOptions = {}): Promise<RunLibrary> {
+export async function openBrowserLibrary({
+  name = 'rollout-lab',
+}: BrowserStorageOptions = {}): Promise<CheckpointLibrary> {
   const database = await openDB<Schema>(name, 1, {
     upgrade(fresh) {
       fresh.createObjectStore('runs', { keyPath: 'run' })
@@ -65,7 +67,7 @@ export async function openBrowserLibrary({ name = 'rollout-lab' }: BrowserStorag
   return new BrowserRunLibrary(database, await openBlobFolder(name), name)
 }
 
-class BrowserRunLibrary implements RunLibrary {
+class BrowserRunLibrary implements CheckpointLibrary {
   #database: IDBPDatabase<Schema>
   #blobs: BlobFolder
   #name: string
@@ -117,6 +119,44 @@ class BrowserRunLibrary implements RunLibrary {
         transaction.done,
       ])
       await this.#blobs.removeFolder(run)
+    } finally {
+      await writer.close()
+    }
+  }
+
+  async saves(run: string): Promise<{ step: number | null; bytes: number }[]> {
+    const files = await this.#blobs.list(run)
+    const sum = (prefix: string) =>
+      files.filter(({ name }) => name.startsWith(prefix)).reduce((bytes, file) => bytes + file.bytes, 0)
+    const slots = sum('slot-')
+    const kept = keptSteps(files).map((step) => ({ step, bytes: sum(`step_${step}/`) }))
+    return slots > 0 ? [{ step: null, bytes: slots }, ...kept] : kept
+  }
+
+  async removeCheckpoint(run: string, step: number): Promise<void> {
+    await removeCheckpoint(this.#blobs, run, step)
+  }
+
+  async takeSave(bytes: Uint8Array): Promise<string> {
+    const record = decodeSave(bytes)
+    const { run, step, config, attempt, seq, savedAt } = record.header
+    const writer = await this.open(run)
+    try {
+      const there = (await writer.newestSave()).record?.header.step ?? -1
+      if (there > step) {
+        throw new Error(
+          `Took no save: run ${run} is saved up to step ${there} here, and the file is of step ${step}. Delete the run first to go back to it.`,
+        )
+      }
+      const known = await writer.summary()
+      const name = config.name ?? run
+      const fresh = { run, name, config, attempt, created: savedAt, reason: null, seqCeiling: seq }
+      await writer.describe({
+        ...(known ?? fresh),
+        ...{ state: 'stopped', step, updated: Date.now(), seqCeiling: Math.max(known?.seqCeiling ?? 0, seq) },
+      })
+      await writer.save(record, null)
+      return run
     } finally {
       await writer.close()
     }
@@ -248,10 +288,8 @@ class BrowserRunWriter implements RunWriter {
   }
 
   async #prune(rule: KeptCheckpoint): Promise<void> {
-    const files = await this.#blobs.list(this.run)
-    for (const step of surplusCheckpoints(keptSteps(files), rule)) {
-      for (const { name } of files) if (name.startsWith(`step_${step}/`)) await this.#blobs.remove(this.run, name)
-    }
+    const steps = keptSteps(await this.#blobs.list(this.run))
+    for (const step of surplusCheckpoints(steps, rule)) await removeCheckpoint(this.#blobs, this.run, step)
   }
 
   async #guarded(what: string, write: () => Promise<unknown>): Promise<void> {
@@ -285,6 +323,10 @@ function keptSteps(files: { name: string }[]): number[] {
     .filter((match) => match !== null)
     .map((match) => Number(match[1]))
     .sort((a, b) => a - b)
+}
+
+async function removeCheckpoint(blobs: BlobFolder, run: string, step: number): Promise<void> {
+  for (const { name } of await blobs.list(run)) if (name.startsWith(`step_${step}/`)) await blobs.remove(run, name)
 }
 
 async function gzip(text: string): Promise<Uint8Array> {

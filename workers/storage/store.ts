@@ -66,6 +66,18 @@ export interface RunLibrary {
   open(run: string): Promise<RunWriter>
 }
 
+/** A library whose checkpoints can be looked at and deleted one by one, and which takes a save that was downloaded. */
+export interface CheckpointLibrary extends RunLibrary {
+  /** The newest save, by the step null, and the kept ones, with the bytes that each takes. */
+  saves(run: string): Promise<{ step: number | null; bytes: number }[]>
+  removeCheckpoint(run: string, step: number): Promise<void>
+  /**
+   * Makes a downloaded save the newest of its run, which need not be here any more; gives back the run's name.
+   * @throws a sentence when it is no save, or when the run has gone further
+   */
+  takeSave(bytes: Uint8Array): Promise<string>
+}
+
 export interface KeptCheckpoint {
   /** What lies beside the save: the adapter. */
   files: ExportedFile[]

@@ -2,8 +2,8 @@
 // ten seconds otherwise; the [checkpointing] table governs only which saves are kept for good.
 
 import type { RunConfig } from '../../configs/schema.ts'
-import type { SaveDescription } from '../protocol.ts'
-import type { SaveRecord } from '../storage/record.ts'
+import type { ExportedFile, SaveDescription } from '../protocol.ts'
+import { encodeSave, type SaveRecord } from '../storage/record.ts'
 import type { OpenRun } from './openRun.ts'
 
 const MOST_SECONDS_UNSAVED = 10
@@ -68,6 +68,11 @@ export async function saveRun(open: OpenRun): Promise<SaveDescription> {
   clock.saved(seconds(), seconds() - began)
   log.emit({ kind: 'saved', save })
   return save
+}
+
+/** What a save would be, as a file: for whoever has no room to store it. */
+export async function saveToTake(open: OpenRun): Promise<ExportedFile[]> {
+  return [{ name: `${open.request.run}-step_${open.progress.step}.save`, bytes: encodeSave(await recordOf(open)) }]
 }
 
 async function recordOf({
