@@ -46,9 +46,12 @@ export class Offer {
     if (!card || card.maxRuns === null) return 0
     return Math.max(0, card.running + card.queued - card.maxRuns + 1)
   })
-  readonly deviceLabel = $derived.by((): { fast: boolean; label: string } | null => {
+  /** `fast` is null until it has been measured. */
+  readonly deviceLabel = $derived.by((): { fast: boolean | null; label: string } => {
     const newest = this.chosen?.measurements.toSorted((a, b) => b.at - a.at)[0]
-    return newest ? { fast: newest.backend === 'webgpu', label: labelOf(newest) } : { fast: true, label: 'This server' }
+    return newest
+      ? { fast: ['webgpu', 'cuda'].includes(newest.backend), label: labelOf(newest) }
+      : { fast: null, label: 'This server' }
   })
 
   measurementOf(model: string): MeasurementView | null {
@@ -86,7 +89,13 @@ export class Offer {
   }
 }
 
-const BACKENDS: Record<string, string> = { webgpu: 'WebGPU', webgl: 'WebGL', wasm: 'WebAssembly', cpu: 'JavaScript' }
+const BACKENDS: Record<string, string> = {
+  webgpu: 'WebGPU',
+  webgl: 'WebGL',
+  wasm: 'WebAssembly',
+  cpu: 'JavaScript',
+  cuda: 'CUDA',
+}
 
 export function labelOf({ backend, adapter }: MeasurementView): string {
   const name = BACKENDS[backend] ?? backend

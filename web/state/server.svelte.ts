@@ -55,8 +55,8 @@ export class Server {
   get mayOperate() {
     return this.session.scopes.includes('operator')
   }
-  /** What the server computes on, as its measurements tell; null before the first. */
-  get deviceLabel(): { fast: boolean; label: string } | null {
+  /** What the server computes on, as its measurements tell. */
+  get deviceLabel(): { fast: boolean | null; label: string } {
     return this.offer.deviceLabel
   }
 

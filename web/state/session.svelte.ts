@@ -1,10 +1,8 @@
 // Who one is at the server. A page that nobody has signed in asks for a key once, and gives it to the server for a cookie
-// that no script can read; a link with a one-time token is exchanged in the same way, and leaves the address bar.
+// that no script can read. A link with a one-time token is the server's own affair: the page never sees it.
 
 import type { SessionView } from '../../server/access/routes.ts'
 import { ask, json, ServerRefusal, whenSignedOut } from '../server/ask.ts'
-
-const TOKEN = 'token'
 
 export class Session {
   #view = $state.raw<SessionView | null>(null)
@@ -34,20 +32,9 @@ export class Session {
     return this.#view?.signedIn ? this.#view.scopes : []
   }
 
-  /** Finds out who one is; exchanges the token of the address, if there is one. */
+  /** Finds out who one is. */
   async open(): Promise<void> {
-    const address = new URL(location.href)
-    const token = address.searchParams.get(TOKEN)
-    if (token !== null) {
-      address.searchParams.delete(TOKEN)
-      history.replaceState(history.state, '', address)
-      await this.#ask(json({ token }))
-      if (this.signedIn) return
-    }
-    const refused = this.#problem
     await this.#ask()
-    // A token that was used before is no matter where one is signed in already.
-    this.#problem = this.signedIn ? null : (refused ?? this.#problem)
   }
 
   /** Gives a key to the server once. The page does not keep it. */
