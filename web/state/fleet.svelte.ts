@@ -2,7 +2,8 @@
 // and again while somebody looks.
 
 import type { AdapterView, NodeView, QueueView } from '../../server/proxy/views.ts'
-import { ask, ServerRefusal } from '../server/ask.ts'
+import type { ExportedFile } from '../../workers/protocol.ts'
+import { ask, json, ServerRefusal } from '../server/ask.ts'
 
 export interface ModelName {
   id: string
@@ -88,11 +89,30 @@ export class Fleet {
     this.#asked = true
   }
 
+  /** PEFT's two files: the config is looked at first, then the weights may come. Throws the server's sentence. */
+  async upload(name: string, files: ExportedFile[]): Promise<void> {
+    const bytesOf = (file: string) => files.find((one) => one.name === file)?.bytes
+    const [config, weights] = [bytesOf('adapter_config.json'), bytesOf('adapter_model.safetensors')]
+    if (!config || !weights) throw new Error('The adapter is not whole: it has to be PEFT’s two files.')
+    const announced = json({ name, config: JSON.parse(new TextDecoder().decode(config)) })
+    const { upload } = await ask<{ id: string; upload: string }>('api/proxy/adapters', announced)
+    await ask(upload.replace(/^\//, ''), { method: 'PUT', body: weights as BodyInit })
+    await this.refresh()
+  }
+
+  async removeAdapter(id: string): Promise<void> {
+    await this.#do(() => ask(`api/proxy/adapters/${encodeURIComponent(id)}`, { method: 'DELETE' }))
+  }
+
   /** Keeps new requests away from a node, or lets them come again. */
   async drain(node: NodeView): Promise<void> {
     const verb = isDrained(node) ? 'undrain' : 'drain'
+    await this.#do(() => ask(`api/proxy/nodes/${encodeURIComponent(node.name)}/${verb}`, { method: 'POST' }))
+  }
+
+  async #do(action: () => Promise<unknown>): Promise<void> {
     try {
-      await ask(`api/proxy/nodes/${encodeURIComponent(node.name)}/${verb}`, { method: 'POST' })
+      await action()
       await this.refresh()
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error)

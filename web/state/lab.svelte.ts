@@ -3,7 +3,7 @@
 import { getContext, setContext } from 'svelte'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { ExportedFile } from '../../workers/protocol.ts'
-import type { Connect, OpenTrainer, RunLine, Target } from '../connect.ts'
+import { type Connect, type OpenTrainer, openStoreroom, type RunLine, type Target } from '../connect.ts'
 import { saveFile } from '../download.ts'
 import { Device } from './device.svelte.ts'
 import { Draft } from './draft.svelte.ts'
@@ -11,6 +11,7 @@ import { Place } from './place.svelte.ts'
 import { Run, type Split } from './run.svelte.ts'
 import { Selection } from './selection.svelte.ts'
 import type { Server } from './server.svelte.ts'
+import { StoreroomState } from './storeroom.svelte.ts'
 import { Theme } from './theme.svelte.ts'
 
 /** Between a click and the trainer's word that it happened. */
@@ -20,7 +21,7 @@ type Pending = 'starting' | 'pausing' | 'stopping' | null
 const HELD_OUT_READ = 12
 
 export type View = 'run' | 'samples' | 'config'
-export type Drawer = 'metrics' | 'runs' | 'device' | 'models' | null
+export type Drawer = 'metrics' | 'runs' | 'device' | 'models' | 'storage' | null
 
 export class Lab {
   readonly tab: Place
@@ -30,6 +31,7 @@ export class Lab {
   readonly theme = new Theme()
   readonly draft = new Draft()
   readonly device = new Device()
+  readonly storeroom = new StoreroomState(openStoreroom)
   readonly selection: Selection
 
   #target = $state<Target['kind']>('tab')
@@ -217,21 +219,27 @@ export class Lab {
   async downloadAdapter(id: string, place: Place = this.#place): Promise<void> {
     await this.#try(async () => {
       const files =
-        this.driven && this.#run?.id === id
-          ? await this.#opened!.trainer.exportAdapter()
-          : await storedAdapter(id, place)
-      if (!files.length) throw new Error('This run has kept no adapter yet: it is written when a run ends or is saved.')
+        this.driven && this.#run?.id === id ? await this.#opened!.trainer.exportAdapter() : await keptAdapter(id, place)
       for (const file of files) saveFile(`${id}-${file.name}`, file.bytes)
     })
   }
 
-  /** Brings the adapter of a finished run into this tab, over its base model, to talk to. */
+  /** Has the nodes behind the server load the adapter of a run. */
+  async serveAdapter({ run, name }: RunLine, place: Place): Promise<void> {
+    const { server } = this
+    if (!server) return
+    await this.#try(async () => {
+      await server.serveOnNodes(name, await keptAdapter(run, place))
+      this.drawer = 'models'
+    })
+  }
+
+  /** Brings the adapter of a run into this tab, over its base model, to talk to. */
   async tryAdapter({ run, name, model }: RunLine, place: Place): Promise<void> {
     const { server } = this
     if (!server) return
     await this.#try(async () => {
-      const files = await storedAdapter(run, place)
-      if (!files.length) throw new Error('This run has left no adapter: it ended before its first save.')
+      const files = await keptAdapter(run, place)
       server.tryHere(run, `${name} on ${model}`, { key: run, model, adapter: files })
       const { env } = await (await place.connection.runs()).config(run)
       server.chat.system ||= String(env[0]?.args.system_prompt ?? '')
@@ -309,6 +317,7 @@ export class Lab {
     const here = this.#place.isTab
     if (here && event.kind === 'step' && run.config && run.secondsPerStep)
       this.device.remember(run.config, run.secondsPerStep)
+    if (event.kind === 'note' && event.about === 'storage' && here) this.drawer = 'storage'
     if (event.kind !== 'state') return
     if (this.#pending === 'pausing' && event.state !== 'running') this.#pending = null
     if (event.state === 'finished' || event.state === 'failed' || (event.state === 'stopped' && !here)) {
@@ -334,6 +343,8 @@ export class Lab {
       return true
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error)
+      // Where room is made, and where a token is given.
+      if (error instanceof Error && ['StorageFull', 'GatedModel'].includes(error.name)) this.drawer = 'storage'
       return false
     }
   }
@@ -345,14 +356,16 @@ export class Lab {
   }
 }
 
-async function storedAdapter(id: string, place: Place): Promise<ExportedFile[]> {
+/** PEFT's two files: those of the run's end, or of its newest checkpoint. */
+async function keptAdapter(id: string, place: Place): Promise<ExportedFile[]> {
   const runs = await place.connection.runs()
   const files = await runs.adapter(id)
   if (files.length) return files
   const newest = (await runs.files(id)).checkpoints.at(-1)
-  return newest === undefined
-    ? []
-    : (await runs.checkpoint(id, newest)).filter(({ name }) => name.startsWith('adapter'))
+  const kept = newest === undefined ? [] : await runs.checkpoint(id, newest)
+  const adapter = kept.filter(({ name }) => name.startsWith('adapter'))
+  if (adapter.length) return adapter
+  throw new Error('This run has kept no adapter yet: it is written when a run ends or is saved.')
 }
 
 const KEY = Symbol('lab')

@@ -28,6 +28,12 @@ export interface Note {
   seq: number
 }
 
+export interface Fetching {
+  file: string
+  doneBytes: number
+  totalBytes: number | null
+}
+
 export interface Moment {
   step: number
   phase: Phase
@@ -65,6 +71,8 @@ export class Run {
   #memory = $state.raw<Memory | null>(null)
   #saved = $state<number | null>(null)
   #tokensPerSecond = $state<number | null>(null)
+  #fetching = $state.raw<Fetching | null>(null)
+  #noRoom = $state(false)
   #lastSeq = -1
 
   constructor(id: string) {
@@ -112,6 +120,14 @@ export class Run {
   get saved() {
     return this.#saved
   }
+  /** A file of the model on its way; null at all other times. */
+  get fetching() {
+    return this.#fetching
+  }
+  /** Storage was full when this run was last to be stored. */
+  get noRoom() {
+    return this.#noRoom
+  }
   get tokensPerSecond() {
     return this.#tokensPerSecond
   }
@@ -147,6 +163,11 @@ export class Run {
         this.#state = event.state
         this.#reason = event.reason ?? null
         if (event.state !== 'running') this.#moment = null
+        else this.#noRoom = false
+        this.#fetching = null
+        break
+      case 'fetch':
+        this.#fetching = event
         break
       case 'phase':
         if (event.step !== this.#moment?.step) this.#lineNotes = {}
@@ -171,6 +192,7 @@ export class Run {
         break
       case 'note':
         this.#notes = [...this.#notes, { level: event.level, sentence: event.sentence, seq: event.seq }]
+        if (event.about === 'storage') this.#noRoom = true
         break
       case 'memory':
         this.#memory = event
@@ -196,6 +218,7 @@ export class Run {
     this.#state = 'failed'
     this.#reason = reason
     this.#moment = null
+    this.#fetching = null
   }
 
   /** Brings back samples that storage kept, or adds those that an event carries. */

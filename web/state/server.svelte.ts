@@ -2,6 +2,7 @@
 // the page.
 
 import type { ModelSource } from '../../workers/completions/protocol.ts'
+import type { ExportedFile } from '../../workers/protocol.ts'
 import { serverSpeaker } from '../chat/serverSpeaker.ts'
 import type { Speaker } from '../chat/speaker.ts'
 import { tabSpeaker } from '../chat/tabSpeaker.ts'
@@ -86,9 +87,20 @@ export class Server {
     return `What you write goes to the server at ${this.host}, and from there to the node that answers.`
   })
 
+  /** A model's name as a reader knows it. */
+  shownName(id: string): string {
+    return this.#tabModels.find((one) => one.id === id)?.shown ?? id
+  }
+
   speaker(model: string): Promise<Speaker> | Speaker {
     const here = this.#tabModels.find(({ id }) => id === model)
     return here?.speaker ?? serverSpeaker(model)
+  }
+
+  /** Gives an adapter to the nodes, under a name made from this one; a name that is there gets another version. */
+  async serveOnNodes(name: string, files: ExportedFile[]): Promise<void> {
+    await this.fleet.upload(adapterName(name), files)
+    this.view = 'adapters'
   }
 
   /** Opens a model in a worker of this tab, and asks it next. A failure is told to whoever asks it. */
@@ -109,4 +121,14 @@ export class Server {
     await prompter.open(source)
     return tabSpeaker(prompter, source.key)
   }
+}
+
+/** Letters, digits, dashes and underscores, 48 at most. */
+function adapterName(name: string): string {
+  return (
+    name
+      .replace(/[^A-Za-z0-9_-]+/g, '-')
+      .replace(/^[-_]+/, '')
+      .slice(0, 48) || 'adapter'
+  )
 }
