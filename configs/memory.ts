@@ -5,6 +5,8 @@ import { type Architecture, models } from '../models/index.ts'
 import { parsePath, setAt, type Table } from './path.ts'
 import type { RunConfig } from './schema.ts'
 
+export { type Architecture, knownModel, models } from '../models/index.ts'
+
 /** Which implementation computes: it decides what is kept, and how often. */
 export type Engine = 'plain' | 'compiled'
 

@@ -234,6 +234,14 @@ export class Lab {
     })
   }
 
+  /** The state of a run that finds no room for its save. */
+  async downloadSave(): Promise<void> {
+    await this.#try(async () => {
+      const files = (await this.#opened?.trainer.exportSave?.()) ?? []
+      for (const file of files) saveFile(file.name, file.bytes)
+    })
+  }
+
   /** Brings the adapter of a run into this tab, over its base model, to talk to. */
   async tryAdapter({ run, name, model }: RunLine, place: Place): Promise<void> {
     const { server } = this
