@@ -17,6 +17,9 @@ import { type Health, healthRoutes } from './observe/health.ts'
 import { type Log, withoutCredentials } from './observe/log.ts'
 import { type Metrics, metricsRoute } from './observe/metrics.ts'
 import { watching } from './observe/watching.ts'
+import { guardOf } from './proxy/guard.ts'
+import { openAIRoutes, proxyRoutes } from './proxy/http.ts'
+import type { ModelProxy } from './proxy/proxy.ts'
 import { type Caller, LOCAL_CALLER } from './runs/caller.ts'
 import { runRoutes } from './runs/routes.ts'
 import type { Runs } from './runs/runs.ts'
@@ -40,9 +43,11 @@ export interface AppOptions {
   runs?: Runs
   /** Without it nobody is asked who they are: for tests of routes alone. A server that listens always has it. */
   guarded?: Guarded
+  /** OpenAI's routes in front of the nodes; they ask for a key, so only where `guarded` is given. */
+  proxy?: ModelProxy
 }
 
-export function createApp({ webRoot, runs, guarded }: AppOptions) {
+export function createApp({ webRoot, runs, guarded, proxy }: AppOptions) {
   const access = guarded?.access
   const api = new Hono<AccessEnv>()
     .get('/health', (c) => c.json({ status: 'ok' as const, name: 'rollout-lab' as const }))
@@ -53,6 +58,7 @@ export function createApp({ webRoot, runs, guarded }: AppOptions) {
     .route('/', runs ? runRoutes({ runs, callerOf: access ? callerOf : () => LOCAL_CALLER }) : noRuns)
     .route('/', guarded ? accessRoutes(guarded.access) : noAccess)
     .route('/secrets', guarded ? secretRoutes(guarded.access, guarded.secrets) : noSecrets)
+    .route('/proxy', proxy && access ? proxyRoutes(proxy, guardOf(access)) : noProxy)
 
   const app = new Hono()
   app.use(requestId({ generator: newId }))
@@ -69,6 +75,7 @@ export function createApp({ webRoot, runs, guarded }: AppOptions) {
     app.route('/', metricsRoute(guarded.metrics, guarded.access))
     app.route('/api', descriptionRoutes(app))
   }
+  if (proxy && access) app.route('/', openAIRoutes(proxy, guardOf(access)))
   const routes = app.route('/api', api)
 
   app.use('*', async (c, next) => {
@@ -115,6 +122,7 @@ function callerOf(c: Context): Caller {
 
 const noRuns = new Hono() as unknown as ReturnType<typeof runRoutes>
 const noAccess = new Hono() as unknown as ReturnType<typeof accessRoutes>
+const noProxy = new Hono() as unknown as ReturnType<typeof proxyRoutes>
 const noSecrets = new Hono() as unknown as ReturnType<typeof secretRoutes>
 
 export type AppType = ReturnType<typeof createApp>

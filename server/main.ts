@@ -13,6 +13,7 @@ import { ConfigFile } from './configFile.ts'
 import { Health } from './observe/health.ts'
 import { type Log, openLog } from './observe/log.ts'
 import { Metrics } from './observe/metrics.ts'
+import { openProxy, type ServerProxy } from './proxy/setup.ts'
 import { openServerRuns, type RunsSetup, type ServerRuns } from './runs/setup.ts'
 import { Secrets } from './secrets/secrets.ts'
 import type { Store } from './store/open.ts'
@@ -52,9 +53,11 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const { log } = opened
   let runs: ServerRuns | null = null
   let guarded: Guarded | null = null
+  let proxy: ServerProxy | null = null
   const close = async () => {
     config.close()
     guarded?.access.close()
+    await proxy?.close()
     await runs?.close()
     opened.flush()
   }
@@ -74,9 +77,13 @@ export async function serve(options: ServeOptions): Promise<Serving> {
       })
       guarded = await guard(runs.store, config, log, report, secretsOf(runs.store))
       await refuseWithoutKeys(guarded.access)
+      proxy = await openNodes(runs.store, setup.root, config)
+      const { configure } = proxy
+      config.onChange((changed) => configure(changed.proxy, changed.node))
+      guarded.metrics.add(proxy.proxy.telemetry.registry)
     }
     config.watch(log)
-    return await listen(options, config, runs, guarded, close)
+    return await listen(options, config, runs, guarded, proxy, close)
   } catch (error) {
     await close()
     throw error
@@ -102,6 +109,11 @@ async function guard(
   return { access, secrets, log, metrics: new Metrics(), health }
 }
 
+function openNodes(store: Store, root: string, config: ConfigFile): Promise<ServerProxy> {
+  const { proxy, node, local } = config.current
+  return openProxy({ store, config: proxy, nodes: node, own: { root, models: local.models } })
+}
+
 /** Where the key lies that seals secrets. */
 export function keySource(config: ConfigFile, folder: string) {
   const { key_file, key_env } = config.current.secrets
@@ -121,9 +133,15 @@ async function listen(
   config: ConfigFile,
   runs: ServerRuns | null,
   guarded: Guarded | null,
+  proxy: ServerProxy | null,
   release: () => Promise<void>,
 ): Promise<Serving> {
-  const app = createApp({ webRoot: options.webRoot, runs: runs?.runs, guarded: guarded ?? undefined })
+  const app = createApp({
+    webRoot: options.webRoot,
+    runs: runs?.runs,
+    guarded: guarded ?? undefined,
+    proxy: proxy?.proxy,
+  })
   const server = createAdaptorServer({ fetch: app.fetch, createServer }) as Server
   const { host, public_url } = config.current.server
   // A server that others know by its address does not move.
@@ -144,11 +162,13 @@ async function listen(
       closed ??= (async () => {
         guarded?.health.stop()
         const ended = new Promise<void>((resolve) => server.close(() => resolve()))
+        const answered = proxy?.close(graceSeconds)
         // What streams has no end of its own, and is taken up again by whoever follows it.
         guarded?.access.close()
         const idle = setInterval(() => server.closeIdleConnections(), 50)
-        const late = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000)
-        await ended
+        // A little later than answers are cut, so that they can say so.
+        const late = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000 + (proxy?.open ? 500 : 0))
+        await Promise.all([answered, ended])
         clearInterval(idle)
         clearTimeout(late)
         if (door) await rm(door, { force: true })

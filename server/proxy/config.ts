@@ -161,8 +161,8 @@ export const proxySchema = z.strictObject({
     .default([]),
   /** Other names for models and adapters. */
   aliases: z.record(z.string().min(1), z.string().min(1)).default({}),
-  /** How long open answers may go on after the server is told to stop. */
-  shutdown_seconds: z.number().min(0).default(30),
+  /** Whether this server's own models are a node too, called `this-server`. */
+  own_models: z.boolean().default(true),
 })
 
 export type ProxyConfig = z.output<typeof proxySchema>

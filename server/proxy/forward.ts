@@ -163,7 +163,10 @@ class Delivery {
     }
     this.client.once('close', onClose)
     const { ended } = this.account.caller
-    const onEnded = () => this.#expire('the right to it ended')
+    // When the server is stopped all rights end; answers have their time all the same.
+    const onEnded = () => {
+      if (!f.closing) this.#expire('the right to it ended')
+    }
     ended?.addEventListener('abort', onEnded)
     if (ended?.aborted) onEnded()
     let last: Extract<Ending, { kind: 'failed' }> | null = null

@@ -2,7 +2,6 @@
 
 import { randomUUID } from 'node:crypto'
 import type { HttpBindings } from '@hono/node-server'
-import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type Context, Hono, type MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { z } from 'zod'
@@ -116,7 +115,9 @@ async function pass(c: Context<ProxyEnv>, proxy: ModelProxy): Promise<Response> 
   const { key, project, ended } = c.var.principal
   const id = c.var.requestId ?? requestIdOf(incoming.headers) ?? randomUUID()
   await proxy.forward(route, incoming as never, outgoing as never, { key, project, ended }, id)
-  return RESPONSE_ALREADY_SENT
+  // The adapter writes what it is given: middleware may make another Response of ours, so the answer itself refuses.
+  outgoing.writeHead = () => outgoing as never
+  return new Response(null, { status: outgoing.statusCode })
 }
 
 function drain(proxy: ModelProxy, name: string, draining: boolean) {

@@ -61,6 +61,11 @@ export class ModelProxy {
     this.fleet.configure(config, nodes)
   }
 
+  /** Requests under way. */
+  get open() {
+    return this.#open
+  }
+
   get config() {
     return this.#forwarding.config
   }
@@ -92,15 +97,15 @@ export class ModelProxy {
     return { object: 'list' as const, data: listModels(project, this.#forwarding.names, this.#created) }
   }
 
-  /** Takes no more requests, lets open answers end, cuts what is left, and writes what was counted. */
-  async close() {
+  /** Takes no more requests, lets open answers end for so many seconds, cuts what is left, writes what was counted. */
+  async close(graceSeconds = 0) {
     const f = this.#forwarding
     f.closing = true
     if (this.#open > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve
       })
-      const patience = setTimeout(() => this.fleet.cut('the server is being stopped'), f.config.shutdown_seconds * 1000)
+      const patience = setTimeout(() => this.fleet.cut('the server is being stopped'), graceSeconds * 1000)
       await idle
       clearTimeout(patience)
     }

@@ -473,10 +473,10 @@ it('a server that is stopped lets streams end, cuts those that do not, and refus
   }
   const node = await ScriptedNode.start({ behave: streaming })
   stopLater(() => node.die())
-  const started = await start([node], { shutdown_seconds: 0.3 })
+  const started = await start([node])
   const open = chat(started, { stream: true })
   await until(() => node.asked.length === 1)
-  const closed = started.proxy.close()
+  const closed = started.proxy.close(0.3)
   expect((await chat(started)).json.error.code).toBe('shutting_down')
   expect((await open).text).toContain('the server is being stopped')
   await closed
