@@ -9,6 +9,8 @@ import { inOrder, lineOf, type Problem } from '../configs/report.ts'
 import { sentenceOf } from '../configs/sentences.ts'
 import { placeOf, readSource, SourceError } from '../configs/source.ts'
 import { accessSchema, reachOf, serverSchema } from './access/config.ts'
+import { raySchema } from './engines/ray/config.ts'
+import { slurmSchema } from './engines/slurm/config.ts'
 import { logSchema } from './observe/config.ts'
 import { nodeSchema, proxySchema } from './proxy/config.ts'
 import { localSchema, runsSchema } from './runs/config.ts'
@@ -24,6 +26,8 @@ export const configSchema = z
     log: logSchema.prefault({}),
     runs: runsSchema.prefault({}),
     local: localSchema.prefault({}),
+    slurm: slurmSchema.optional(),
+    ray: raySchema.optional(),
     proxy: proxySchema.prefault({}),
     node: z.array(nodeSchema).default([]),
   })
@@ -115,6 +119,8 @@ function withPaths(config: ServerConfig, folder: string): ServerConfig {
     secrets: { ...config.secrets, key_file: at(config.secrets.key_file) },
     log: { ...config.log, file: at(config.log.file) },
     local: { ...config.local, models: config.local.models.map((path) => resolve(folder, path)) },
+    slurm: config.slurm && { ...config.slurm, key_file: resolve(folder, config.slurm.key_file) },
+    ray: config.ray && { ...config.ray, token_file: at(config.ray.token_file) },
     node: config.node.map((node) =>
       node.adapter_root
         ? { ...node, adapter_root: { ...node.adapter_root, server: resolve(folder, node.adapter_root.server) } }

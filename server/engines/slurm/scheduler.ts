@@ -46,6 +46,13 @@ export class SlurmScheduler implements Scheduler {
   async look(id: string, begun: boolean): Promise<Sighting | null> {
     const job = await reached(() => this.client.job(Number(id)))
     if (!job) return null
+    const { restart = 'server' } = this.#options
+    if (restart !== 'engine' && job.restarts > 0) {
+      // Slurm may start a job again that asked it not to; a new attempt goes on in its place.
+      await reached(() => this.client.cancel(Number(id)))
+      const reason = 'Its node died.'
+      return { ...ENDED, state: 'node_lost', reason, startedAt: null, endedAt: Date.now(), raw: shortened(job.raw) }
+    }
     const state = stateOf(job, begun)
     return {
       ...{ state, reason: endText(job) || null, exitCode: job.exitCode, nodes: hostsOf(job.nodes) },
@@ -101,6 +108,8 @@ export class SlurmScheduler implements Scheduler {
     }
   }
 }
+
+const ENDED = { exitCode: null, nodes: [], queuePosition: null, restarts: 0 }
 
 async function reached<T>(call: () => Promise<T>): Promise<T> {
   try {

@@ -4,8 +4,10 @@ import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkClusters } from '../../../server/engines/clusters.ts'
 import type { JobSpec } from '../../../server/engines/engine.ts'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
+import { slurmSchema } from '../../../server/engines/slurm/config.ts'
 import { type SlurmOptions, SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
 import { fullSizeConfig } from '../support/config.ts'
@@ -111,6 +113,38 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     expect(marked).toHaveLength(1)
     expect((await followToEnd(() => engine, key)).job.state).toBe('succeeded')
   })
+
+  test('the check finds what is there, and says the mend for what is not', async () => {
+    const data = join(server, 'check')
+    const table = slurmSchema.parse({
+      ...{ url: host.url, user: host.user, key_file: host.keyFile, runs_root: join(host.shared, 'runs') },
+      ...{ project: project.project, exclusive: false, owner: { uid: host.userId, gid: host.userId } },
+    })
+    const found = async (changes: Partial<typeof table>) =>
+      (await checkClusters({ slurm: { ...table, ...changes } }, data, '.')).map(
+        ({ ok, what, sentence }) => `${ok ? 'ok' : 'NO'} ${what.replace('Slurm: ', '')}: ${sentence}`,
+      )
+    expect(await found({})).toEqual([
+      'ok answers: Slurm answers.',
+      expect.stringContaining('ok shared disk: This server writes to '),
+      expect.stringMatching(/^ok a job: A small job ran on \S+ as labjobs and was read back\.$/),
+      'ok reads: The node reads what this server writes.',
+      expect.stringMatching(/^ok prime-rl: \S+\/\.venv\/bin\/rl is there\.$/),
+      'ok clocks: The clocks agree.',
+      'ok GPUs: The job was given 1 GPU.',
+    ])
+    expect((await found({ project: '/nowhere' })).filter((line) => line.startsWith('NO'))).toEqual([
+      'NO prime-rl: /nowhere is not there on the node: clone prime-rl to it, or set project to where it is.',
+    ])
+    expect((await found({ partition: 'nowhere' })).at(-1)).toContain('NO a job: Slurm has no partition "nowhere"')
+    expect((await found({ runs_root: '/proc/here' })).at(-1)).toContain(
+      'NO shared disk: This server cannot write to runs_root',
+    )
+    expect((await found({ owner: undefined })).at(-1)).toContain('NO a job: A small job ran (failed')
+    expect((await found({ url: 'http://127.0.0.1:9' })).at(-1)).toContain(
+      'NO answers: slurmrestd at http://127.0.0.1:9 cannot be reached',
+    )
+  }, 120_000)
 
   test('cancelled with grace it saves, and the next attempt goes on from there', async () => {
     await project.faults({ pace: 400 })
