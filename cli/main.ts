@@ -6,8 +6,10 @@ import { type Context, Refusal, type Verb } from './verb.ts'
 
 const VERBS: Record<string, { summary: string; load: () => Promise<Verb> }> = {
   compile: { summary: 'write a config for prime-rl or Hosted Training', load: () => import('./compile.ts') },
+  keys: { summary: 'make, list and revoke keys of a server', load: () => import('./keys.ts') },
   pretrain: { summary: 'train a bundled checkpoint from nothing', load: () => import('./pretrain.ts') },
-  serve: { summary: 'serve the page and the server on one port of this machine', load: () => import('./serve.ts') },
+  secrets: { summary: 'upload, list and rotate the secret sets of a server', load: () => import('./secrets.ts') },
+  serve: { summary: 'serve the page and the server on one port', load: () => import('./serve.ts') },
   train: { summary: 'train a policy here, into a run folder', load: () => import('./train.ts') },
   validate: { summary: 'say what is wrong with a config, or what it resolves to', load: () => import('./validate.ts') },
 }

@@ -126,6 +126,6 @@ function watchFor(folder: JobFolder, limits: Limits, stop: Stop): NodeJS.Timeout
 export function tooMuchMemory(bytes: number, most: number): string {
   return (
     `The run held ${Math.round(bytes / MEGABYTE)} MB of memory, and this server allows ${Math.round(most / MEGABYTE)} MB: ` +
-    'take a smaller batch_size, seq_len or model, or raise local.memory_mb.'
+    'take a smaller batch_size, seq_len or model, or raise local.memory_bytes.'
   )
 }

@@ -1,0 +1,34 @@
+// From server.toml to what runs need: nothing here decides anything.
+
+import { reachOf } from './access/config.ts'
+import type { ServerConfig } from './config.ts'
+import type { RunsSetup } from './runs/setup.ts'
+import { databaseOf } from './store/config.ts'
+
+/** `root` is the folder of package.json; the config's paths are whole already. */
+export function runsSetup({ server, store, runs, local }: ServerConfig, root: string): RunsSetup {
+  const { folder } = store
+  if (folder === undefined) throw new Error('The config names no data folder: give [store] folder.')
+  return {
+    root,
+    data: folder,
+    database: databaseOf(store),
+    loopback: reachOf(server) === 'loopback',
+    limits: {
+      keepDays: runs.keep_days ?? null,
+      keepBytes: runs.keep_bytes ?? null,
+      projectBytes: runs.project_bytes ?? null,
+      freeBytes: runs.free_bytes,
+    },
+    local:
+      local.max_runs === 0
+        ? null
+        : {
+            maxRuns: local.max_runs,
+            maxSeconds: local.max_seconds ?? null,
+            memoryBytes: local.memory_bytes ?? null,
+            graceSeconds: local.grace_seconds,
+            models: local.models,
+          },
+  }
+}
