@@ -25,7 +25,7 @@ const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 40 })
 /** Keeps what it is asked to launch. */
 function recorder(launches: Launch[]): Scheduler {
   return {
-    ...{ target: 'slurm', title: 'Slurm', tables: ['slurm', 'deployment'] },
+    ...{ target: 'slurm', title: 'Slurm', tables: ['slurm', 'deployment'], multiNode: true },
     async launch(launch, record) {
       launches.push(launch)
       await record('1')
@@ -93,7 +93,13 @@ describe('the script of a job', () => {
     writeFileSync(join(folder, 'script'), SCRIPT)
     execFileSync('bash', [join(folder, 'script')], {
       env: {
-        ...{ PATH: process.env.PATH, ROLLOUT_LAB_PROJECT: folder, ROLLOUT_LAB_FOLDER: folder, ROLLOUT_LAB_SECRETS: '' },
+        ...{
+          PATH: process.env.PATH,
+          ROLLOUT_LAB_PROJECT: folder,
+          ROLLOUT_LAB_FOLDER: folder,
+          ROLLOUT_LAB_SECRETS: '',
+          ROLLOUT_LAB_STEP: 'train',
+        },
         ...{ ROLLOUT_LAB_OUTPUT: join(folder, 'output'), ROLLOUT_LAB_CONFIG: join(folder, 'a b.toml') },
         ...{ ROLLOUT_LAB_COMMAND: join(folder, 'program'), ...more },
       },

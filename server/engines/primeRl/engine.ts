@@ -2,7 +2,7 @@
 // Nothing here trains, and nothing of a run is kept in memory: a server that is killed finds every job again by its file
 // and its mark.
 
-import { rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RunConfig } from '../../../configs/schema.ts'
 import { crashPoint } from '../../store/crashPoint.ts'
@@ -24,7 +24,7 @@ import { exists, RunLayout } from './layout.ts'
 import { exitSaid, filesOf, readAcross, STREAMS } from './logs.ts'
 import { slug } from './names.ts'
 import { compiled, type PrepareOptions, prepare, writeSecrets } from './prepare.ts'
-import { type Scheduler, type Sighting, Unreachable } from './scheduler.ts'
+import { type Launch, type Scheduler, type Sighting, Unreachable } from './scheduler.ts'
 import { SCRIPT, scriptEnvironment } from './script.ts'
 
 export interface FullSizeOptions {
@@ -93,8 +93,10 @@ export class FullSizeEngine implements Engine {
   refusals(config: RunConfig): string[] {
     const { findings } = compiled(config)
     const problems = findings.filter(({ act }) => act === 'refuse').map(({ sentence }) => sentence)
-    if (deploymentOf(config).type === 'multi_node')
-      problems.push('deployment.type = "multi_node": this server starts runs on one node only; use "single_node".')
+    if (isMultiNode(config) && !this.#scheduler.multiNode)
+      problems.push(
+        `deployment.type = "multi_node": ${this.#scheduler.title} gives a run one node; use "single_node", or Slurm.`,
+      )
     const { environments = null } = this.#options
     for (const id of new Set([...config.env, ...config.eval.env].map((each) => each.id)))
       if (environments && !environments.some((each) => id === each || (each.endsWith('/') && id.startsWith(each))))
@@ -127,24 +129,30 @@ export class FullSizeEngine implements Engine {
     const { table, ...prepared } = await prepare(spec, layout, this.#prepare)
     const record: JobRecord = known ?? {
       ...{ key, run: spec.run, attempt: spec.attempt, name: spec.name, config: spec.config, id: null },
+      step: isMultiNode(spec.config) ? ('render' as const) : ('train' as const),
       ...{ fromStep: prepared.fromStep, metricsFrom: prepared.metricsFrom, logsFrom: prepared.logsFrom },
       ...{ submittedAt: Date.now(), seen: null, cancel: null, cancelledAt: null, refused: null },
     }
     await this.#book.write(record)
     crashPoint('cluster:before-launch')
-    const folder = layout.attempt(spec.attempt)
+    await this.#launch(record, layout, prepared.secrets !== null)
+    return { engineId: key }
+  }
+
+  /** The job of the record's step; `rendered` is prime-rl's own script for several nodes. */
+  async #launch(record: JobRecord, layout: RunLayout, hasSecrets: boolean, rendered?: string): Promise<void> {
+    const { key, attempt, config, step } = record
+    const folder = layout.attempt(attempt)
     const { project, command = join(project, '.venv/bin/rl'), environment = {} } = this.#options
-    const tables = Object.fromEntries(
-      this.#scheduler.tables.map((name) => [
-        name,
-        (spec.config.remote.prime_rl[name] ?? {}) as Record<string, unknown>,
-      ]),
-    )
-    const secrets = prepared.secrets ?? ''
-    const data = { project, folder, output: layout.output, config: prepared.config, secrets, command }
-    const launch = {
-      ...{ mark: `rollout-lab:${key}`, name: slug(spec.name, 'rollout-lab'), script: SCRIPT, folder, tables },
-      ...{ environment: { ...environment, ...scriptEnvironment(data) }, nodes: 1, gpus: gpusOf(spec.config) },
+    const table = (name: string) => (config.remote.prime_rl[name] ?? {}) as Record<string, unknown>
+    const secrets = hasSecrets ? join(folder, 'secrets') : ''
+    const data = { project, folder, output: layout.output, config: join(folder, 'config.toml'), secrets, command, step }
+    const launch: Launch = {
+      mark: `rollout-lab:${key}${step === 'render' ? ':render' : ''}`,
+      ...{ name: slug(record.name, 'rollout-lab'), script: SCRIPT, folder, rendered },
+      tables: Object.fromEntries(this.#scheduler.tables.map((name) => [name, table(name)])),
+      ...{ environment: { ...environment, ...scriptEnvironment(data) }, nodes: 1 },
+      gpus: step === 'render' ? 0 : gpusOf(config),
     }
     try {
       await this.#scheduler.launch(launch, async (id) => {
@@ -158,9 +166,31 @@ export class FullSizeEngine implements Engine {
       // It was made and then refused, or refused at once: either way it will not run.
       record.refused = (error as Error).message
       await this.#book.write(record)
-      if (prepared.secrets) await rm(prepared.secrets, { force: true })
+      await rm(join(folder, 'secrets'), { force: true })
     }
-    return { engineId: key }
+  }
+
+  /** Once prime-rl has written its job for several nodes, that is submitted; what it refuses is the run's end. */
+  async #afterRender(record: JobRecord, layout: RunLayout, sighting: Sighting): Promise<Job> {
+    const checking = 'prime-rl checks the config and writes its job for several nodes.'
+    if (!isFinal(sighting.state)) return jobOf(record, { ...sighting, state: 'queued', reason: checking })
+    const script = await readFile(join(layout.output, 'rl.sbatch'), 'utf8').catch(() => null)
+    if (sighting.state !== 'succeeded' || script === null) {
+      const files = await filesOf(layout, record.attempt, record.logsFrom, 'job')
+      const { bytes } = await readAcross(files, 0, 64 * 1024)
+      const said = bytes.toString('utf8').trim().split('\n').slice(-12).join('\n')
+      const reason = `prime-rl refused the config: ${said || (sighting.reason ?? 'it wrote no rl.sbatch')}`
+      return this.#ended(record, {
+        ...sighting,
+        state: sighting.state === 'succeeded' ? 'failed' : sighting.state,
+        reason,
+      })
+    }
+    const hasSecrets = await exists(join(layout.attempt(record.attempt), 'secrets'))
+    const next: JobRecord = { ...record, step: 'rendered', id: null }
+    await this.#launch(next, layout, hasSecrets, script)
+    if (next.refused !== null) return this.#ended(next, { ...NOTHING, state: 'failed', reason: next.refused })
+    return jobOf(next, { ...NOTHING, state: 'queued', reason: checking })
   }
 
   /**
@@ -208,6 +238,7 @@ export class FullSizeEngine implements Engine {
       const reason = `${this.#scheduler.title} no longer knows the job ${record.id}: it forgets jobs some time after their end.`
       return this.#ended(record, { ...(record.seen ?? NOTHING), state: 'node_lost', reason })
     }
+    if (record.step === 'render' && !record.cancel) return this.#afterRender(record, layout, sighting)
     // A run that saved and left because it was asked to is cancelled, whatever its code.
     if (record.cancel && isFinal(sighting.state)) sighting = { ...sighting, state: 'cancelled', reason: 'Cancelled.' }
     if (sighting.state === 'failed' && !begun)
@@ -331,7 +362,7 @@ export class FullSizeEngine implements Engine {
 
   get #prepare(): PrepareOptions {
     const { owner = null, models } = this.#options
-    return { owner, models, without: this.#scheduler.tables.filter((name) => name !== 'deployment') }
+    return { owner, models, project: this.#options.project, multiNode: this.#scheduler.multiNode }
   }
 
   #changed(engineId: string): void {
@@ -362,8 +393,11 @@ function deploymentOf(config: RunConfig): Record<string, unknown> {
   return (config.remote.prime_rl.deployment ?? {}) as Record<string, unknown>
 }
 
-/** GPUs of a single node: those that train and those that sample. */
+const isMultiNode = (config: RunConfig): boolean => deploymentOf(config).type === 'multi_node'
+
+/** GPUs of a node: all of it over several nodes; on a single one those that train and those that sample. */
 export function gpusOf(config: RunConfig): number {
+  if (isMultiNode(config)) return Number(deploymentOf(config).gpus_per_node ?? 8)
   const { num_train_gpus: train, num_infer_gpus: infer, gpus_per_node: node } = deploymentOf(config)
   if (typeof node === 'number' && train === undefined && infer === undefined) return node
   return (typeof train === 'number' ? train : 1) + (typeof infer === 'number' ? infer : 1)

@@ -13,6 +13,8 @@ export interface JobRecord {
   attempt: number
   name: string
   config: RunConfig
+  /** Over several nodes prime-rl first writes its own job, in a small one: `render`. */
+  step: 'train' | 'render' | 'rendered'
   /** The batch system's id; null until it has told. */
   id: string | null
   fromStep: number

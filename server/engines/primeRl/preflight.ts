@@ -56,7 +56,10 @@ export async function checkCluster(
   const folder = join(options.runsRoot, `.check-${stamp}`)
   const token = `here-${stamp}`
   try {
-    await mkdir(folder, { recursive: true, mode: 0o770 })
+    await mkdir(options.runsRoot, { mode: 0o770 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    await mkdir(folder, { mode: 0o770 })
     await writeFile(join(folder, 'config'), token, { mode: 0o640 })
     if (options.owner)
       for (const each of [dirname(folder), folder, join(folder, 'config')])
@@ -143,7 +146,15 @@ async function runProbe(
   patienceMs: number,
 ): Promise<Sighting | string> {
   const { project, command = join(project, '.venv/bin/rl'), environment = {} } = options
-  const data = { project, folder, output: folder, config: join(folder, 'config'), secrets: '', command }
+  const data = {
+    project,
+    folder,
+    output: folder,
+    config: join(folder, 'config'),
+    secrets: '',
+    command,
+    step: 'train' as const,
+  }
   let id = ''
   try {
     await scheduler.launch(

@@ -39,8 +39,10 @@ export interface PrepareOptions {
   owner: { uid: number; gid: number } | null
   /** Where bundled models lie on this machine: `<models>/lab-tiny`. */
   models: string
-  /** Tables of prime-rl's config that are the scheduler's business: kept out of the file. */
-  without: string[]
+  /** The checkout of prime-rl, as the nodes see it. */
+  project: string
+  /** Whether a run may have several nodes: then prime-rl writes its own job from its [slurm] table. */
+  multiNode: boolean
 }
 
 export async function prepare(spec: JobSpec, layout: RunLayout, options: PrepareOptions): Promise<Prepared> {
@@ -61,7 +63,11 @@ export async function prepare(spec: JobSpec, layout: RunLayout, options: Prepare
     if (!(await exists(join(layout.model, 'config.json')))) await stage(spec.config.model, layout, options)
     setAt(table, ['model', 'name'], layout.model)
   }
-  for (const key of options.without) delete table[key]
+  const deployment = (table.deployment ?? {}) as Table
+  if (options.multiNode && deployment.type === 'multi_node')
+    table.slurm = { ...(table.slurm as Table), job_name: slug(spec.name, 'rollout-lab'), project_dir: options.project }
+  // On one node the job is ours, and prime-rl must not submit another.
+  else delete table.slurm
   const config = join(folder, 'config.toml')
   await writeWhole(
     config,

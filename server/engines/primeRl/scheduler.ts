@@ -17,8 +17,11 @@ export interface Launch {
   environment: Record<string, string>
   /** Of the attempt; the job's log goes here as job_<id>.log. */
   folder: string
+  /** On each node. */
   gpus: number
   nodes: number
+  /** A script that prime-rl has rendered for several nodes, whose directives say what the job is. */
+  rendered?: string
   /** The tables of prime-rl's config that were kept out of its file: `slurm`, `deployment`. */
   tables: Record<string, Record<string, unknown>>
 }
@@ -35,6 +38,8 @@ export type Sighting = Pick<
 export interface Scheduler {
   readonly target: string
   readonly title: string
+  /** Whether a job may have several nodes. */
+  readonly multiNode: boolean
   /** Tables of prime-rl's config that are its business. */
   readonly tables: string[]
   /** Makes the job, tells its id before it may run, and lets it run. Throws a sentence where it is refused. */

@@ -1,9 +1,13 @@
-// The script of every single-node job: the same bytes always. What differs between jobs comes by the environment and by
+// The script of every job: the same bytes always. What differs between jobs comes by the environment and by
 // files, as data; nothing of it is ever read as shell.
 
 export const SCRIPT = `#!/bin/bash
 # rollout-lab: the same bytes for every job.
+export HOME="\${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
 cd -- "$ROLLOUT_LAB_PROJECT" || exit 78
+if [ "$ROLLOUT_LAB_STEP" = render ]; then
+  exec "$ROLLOUT_LAB_COMMAND" @ "$ROLLOUT_LAB_CONFIG" --dry-run
+fi
 date +%s > "$ROLLOUT_LAB_FOLDER/started"
 if [ -n "$ROLLOUT_LAB_SECRETS" ]; then
   for _ in {1..120}; do
@@ -14,6 +18,9 @@ if [ -n "$ROLLOUT_LAB_SECRETS" ]; then
     export "\${pair?}"
   done < "$ROLLOUT_LAB_SECRETS"
   rm -f -- "$ROLLOUT_LAB_SECRETS"
+fi
+if [ "$ROLLOUT_LAB_STEP" = rendered ]; then
+  exec bash -- "$ROLLOUT_LAB_OUTPUT/rl.sbatch"
 fi
 set -- "$ROLLOUT_LAB_COMMAND" @ "$ROLLOUT_LAB_CONFIG"
 if [ "\${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
@@ -38,6 +45,8 @@ export interface ScriptData {
   secrets: string
   /** The program that trains. */
   command: string
+  /** `train` on one node; over several, `render` has prime-rl write its own script, which `rendered` runs. */
+  step: 'train' | 'render' | 'rendered'
 }
 
 /** What the script reads. */
@@ -49,6 +58,7 @@ export function scriptEnvironment(data: ScriptData): Record<string, string> {
     ROLLOUT_LAB_CONFIG: data.config,
     ROLLOUT_LAB_SECRETS: data.secrets,
     ROLLOUT_LAB_COMMAND: data.command,
+    ROLLOUT_LAB_STEP: data.step,
   }
 }
 

@@ -30,6 +30,7 @@ const STATES: Record<string, JobState> = {
 export class RayScheduler implements Scheduler {
   readonly target = 'ray'
   readonly title = 'Ray'
+  readonly multiNode = false
   readonly tables = ['slurm', 'deployment']
   readonly client: RayClient
   #options: RayOptions

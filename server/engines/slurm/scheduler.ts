@@ -3,6 +3,7 @@
 import { isFinal } from '../engine.ts'
 import { type Launch, type Scheduler, type Sighting, Unreachable } from '../primeRl/scheduler.ts'
 import { SlurmClient, SlurmError } from './client.ts'
+import { directivesOf } from './directives.ts'
 import type { SlurmJob, SlurmJobSpec } from './job.ts'
 import { reasonText, stateOf } from './states.ts'
 import { submitOnce } from './submit.ts'
@@ -29,6 +30,7 @@ export interface SlurmOptions {
 export class SlurmScheduler implements Scheduler {
   readonly target = 'slurm'
   readonly title = 'Slurm'
+  readonly multiNode = true
   readonly tables = ['slurm', 'deployment']
   readonly client: SlurmClient
   #options: SlurmOptions
@@ -91,16 +93,18 @@ export class SlurmScheduler implements Scheduler {
 
   async close(): Promise<void> {}
 
-  #spec({ mark, name, script, environment, folder, gpus, nodes, tables }: Launch): SlurmJobSpec {
+  #spec({ mark, name, script, environment, folder, gpus, nodes, tables, rendered }: Launch): SlurmJobSpec {
+    const asked = rendered === undefined ? {} : directivesOf(rendered)
     const { partition, account, timeLimit, exclusive = true, restart = 'server', path } = this.#options
     const { slurm = {} } = tables
     const word = (key: string) => (typeof slurm[key] === 'string' ? (slurm[key] as string) : undefined)
     return {
-      ...{ name, script, comment: mark, nodes, tasksPerNode: 1, workingDirectory: folder },
+      ...{ name, script, comment: mark, workingDirectory: folder },
+      ...{ nodes: asked.nodes ?? nodes, tasksPerNode: asked.tasksPerNode ?? 1, signal: asked.signal },
       ...{ partition: word('partition') ?? partition, account: word('account') ?? account },
       ...{ nodelist: word('nodelist'), exclude: word('exclude'), timeLimit: minutesOf(word('time')) ?? timeLimit },
-      gres: gpus > 0 ? `gpu:${gpus}` : undefined,
-      exclusive,
+      gres: asked.gres ?? (gpus > 0 ? `gpu:${gpus}` : undefined),
+      exclusive: gpus > 0 && exclusive,
       output: `${folder}/job_%j.log`,
       environment: { PATH: path ?? '/usr/local/bin:/usr/bin:/bin', ...environment },
       requeue: restart === 'engine',

@@ -38,6 +38,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
       ...{ folder: server, runsRoot: join(host.shared, 'runs'), project: project.project, models: 'models' },
       owner: { uid: host.userId, gid: host.userId },
       graceSeconds: 20,
+      environment: { SLURM_CONF: host.conf },
     })
   const specOf = (changes: Partial<JobSpec> = {}): JobSpec => ({
     ...{ run: newId(), attempt: 1, name: 'reverse text', project: 'p', config: fullSizeConfig(), secrets: {} },
@@ -171,6 +172,33 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     expect(await log(second)).not.toContain('Step 1 ')
   })
 
+  test('over two nodes prime-rl writes its own job, whose directives are taken', async () => {
+    await project.faults({ pace: 150 })
+    const engine = open()
+    const deployment = { type: 'multi_node', num_train_nodes: 1, num_infer_nodes: 1, gpus_per_node: 2 }
+    const key = newId()
+    const config = fullSizeConfig({ deployment, slurm: { partition: 'cluster' } })
+    expect(engine.refusals(config)).toEqual([])
+    await engine.submit(specOf({ config, secrets: { CANARY: 'c' } }), key)
+    const run = await followToEnd(() => engine, key)
+    expect(run.job).toMatchObject({ state: 'succeeded', exitCode: 0, nodes: ['n0', 'n1'] })
+    expect(stepsOf(run.events)).toEqual([1, 2, 3, 4, 5, 6])
+    const log = Buffer.from((await engine.readLog(key, 'job', 0, 1e6)).bytes).toString()
+    for (const said of ['nodes: n0 n1', 'rank 0 of 2', 'rank 1 of 2', 'a secret is there']) expect(log).toContain(said)
+    const jobs = (await new SlurmScheduler({ ...host }).client.jobs()).filter(({ comment }) => comment.includes(key))
+    expect(jobs.map(({ raw }) => raw.node_count).sort()).toEqual([1, 2])
+  })
+
+  test('what prime-rl refuses in its dry run is the run’s end, in its words', async () => {
+    const engine = open()
+    const deployment = { type: 'multi_node', num_train_nodes: 0, num_infer_nodes: 1, gpus_per_node: 2 }
+    const key = newId()
+    await engine.submit(specOf({ config: fullSizeConfig({ deployment, slurm: { partition: 'cluster' } }) }), key)
+    expect((await followToEnd(() => engine, key)).job).toMatchObject({
+      ...{ state: 'failed', reason: expect.stringContaining('prime-rl refused the config') },
+    })
+  })
+
   test('a component that dies is said at once, though the job goes on', async () => {
     await project.faults({ pace: 200, dieAt: 2, attempt: 1, linger: 4000 })
     const engine = open()
@@ -255,7 +283,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
   test('restart = server: the job of a dead node is lost, and another attempt goes on from its checkpoint', async () => {
     await project.faults({ pace: 600 })
     const engine = open()
-    const spec = specOf({ config: fullSizeConfig({ max_steps: 10 }) })
+    const spec = specOf({ config: fullSizeConfig({ max_steps: 10, checkpointing: { save_every_n_steps: 2 } }) })
     const key = newId()
     await engine.submit(spec, key)
     let killed = ''
@@ -273,7 +301,8 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     await engine.submit({ ...spec, attempt: 2 }, next)
     const resumed = await followToEnd(() => engine, next)
     expect(resumed.job.state).toBe('succeeded')
-    expect(stepsOf(resumed.events)).toEqual([3, 4, 5, 6, 7, 8, 9, 10])
+    const saved = run.events.flatMap((event) => (event.kind === 'saved' ? [event.save.step] : [])).at(-1)!
+    expect(stepsOf(resumed.events)).toEqual(Array.from({ length: 10 - saved }, (_, i) => saved + 1 + i))
   }, 300_000)
 })
 

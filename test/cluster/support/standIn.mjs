@@ -32,7 +32,40 @@ const checkpoints = () =>
     .sort((a, b) => a - b)
 
 const resume = args.includes('--resume') || config.resume !== undefined
-if (args.includes('--clean') || config.clean) rmSync(output, { recursive: true, force: true })
+if (args.includes('--dry-run')) {
+  if (!config.slurm || config.deployment.num_train_nodes < 1) {
+    say('pydantic: 1 validation error for RLConfig: Must use SLURM for multi-node deployment.')
+    process.exit(1)
+  }
+  const { slurm, deployment } = config
+  const nodes = deployment.num_train_nodes + (deployment.num_infer_nodes ?? 1)
+  mkdirSync(join(output, 'configs'), { recursive: true })
+  // The directives of prime-rl's own template; its body, without what needs a GPU.
+  writeFileSync(
+    join(output, 'rl.sbatch'),
+    `#!/bin/bash
+
+#SBATCH --job-name=${slurm.job_name}
+#SBATCH --nodes=${nodes}
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:${deployment.gpus_per_node}
+#SBATCH --partition=${slurm.partition ?? 'cluster'}
+#SBATCH --exclusive
+#SBATCH --output=${output}/job_%j.log
+#SBATCH --error=${output}/job_%j.log
+
+set -e
+cd ${slurm.project_dir}
+echo "nodes: $(scontrol show hostnames $SLURM_JOB_NODELIST | tr '\\n' ' ')"
+srun --ntasks-per-node=1 bash -c 'echo "rank $SLURM_PROCID of $SLURM_NTASKS"'
+exec ${slurm.project_dir}/.venv/bin/rl @ ${args[args.indexOf('@') + 1]} --launched
+`,
+  )
+  say('Dry run complete.')
+  process.exit(0)
+}
+if (args.includes('--launched')) say('launched by rl.sbatch')
+else if (args.includes('--clean') || config.clean) rmSync(output, { recursive: true, force: true })
 else if (existsSync(output) && !resume) {
   say(`The run directory ${output} exists; pass --resume or --clean.`)
   process.exit(1)
