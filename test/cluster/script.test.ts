@@ -46,13 +46,13 @@ describe('the script of a job', () => {
     await fc.assert(
       fc.asyncProperty(text, text, async (name, secret) => {
         const config = { ...fullSizeConfig(), name }
-        const spec = { run: newId(), attempt: 1, name, project: 'p', config, secrets: { TOKEN: secret } }
+        const spec = { run: newId(), attempt: 1, name, project: 'p', config, secrets: { TOKEN: `canary${secret}` } }
         await engine.submit(spec, newId())
         const launch = launches.at(-1)!
         expect(launch.script).toBe(SCRIPT)
         expect(launch.name).toMatch(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/)
         for (const value of Object.values(launch.environment)) expect(value).toMatch(/^[\w./-]*$/)
-        expect(JSON.stringify(launch)).not.toContain(`"${secret}"`)
+        expect(JSON.stringify(launch)).not.toContain('canary')
       }),
       { numRuns: 60 },
     )
