@@ -13,7 +13,7 @@ const slug = z
 
 const url = z.string().superRefine((text, context) => {
   const problem = addressProblem(text)
-  if (problem) context.addIssue({ code: 'custom', message: problem })
+  if (problem) context.addIssue({ code: 'custom', message: problem.replace(/\.$/, '') })
 })
 
 export const deadlinesSchema = z.strictObject({
