@@ -14,20 +14,31 @@ export interface TileLimits {
 export function samplingOrder(N: number, K: number, limits: TileLimits): SumOrder {
   if (limits.software) return { BK: 16, groups: 1, splits: 1 }
   if (N >= 4096) return { BK: 16, groups: 1, splits: 1 }
-  if (K >= 2048) return { BK: 16, groups: 2, splits: 4 }
-  return { BK: 16, groups: N >= 1024 ? 2 : 4, splits: 1 }
+  if (K >= 2048) return { BK: 16, groups: 4, splits: 4 }
+  if (N >= 2048) return { BK: 16, groups: 2, splits: 1 }
+  const most = limits.workgroupBytes >= 49152 ? 8 : 4
+  return { BK: 16, groups: N < 256 || K > 600 ? most : 4, splits: 1 }
 }
 
 export function samplingTile(order: SumOrder, M: number, N: number): Tile {
-  if (M <= 16) return { ...order, BM: 16, BN: 32, TM: 2, TN: 4 }
-  if (M <= 32) return { ...order, BM: 32, BN: 32, TM: 4, TN: 4 }
-  if (M <= 64 || N < 256)
-    return N >= 4096 ? { ...order, BM: 64, BN: 64, TM: 8, TN: 4 } : { ...order, BM: 32, BN: 32, TM: 4, TN: 4 }
-  if (N >= 1024) return { ...order, BM: 64, BN: 64, TM: 8, TN: 4 }
-  return { ...order, BM: 64, BN: 32, TM: 8, TN: 4 }
+  const few = { ...order, BM: 16, BN: 16, TM: 4, TN: 4 }
+  if (M <= 16 || N < 256) return few
+  if (N >= 16384) return { ...order, BM: 64, BN: 64, TM: 8, TN: 8 }
+  if (N >= 4096) {
+    return M <= 64 ? { ...order, BM: 32, BN: 64, TM: 4, TN: 4 } : { ...order, BM: 64, BN: 64, TM: 8, TN: 4 }
+  }
+  if (N >= 2048) {
+    return M <= 64 ? { ...order, BM: 16, BN: 32, TM: 4, TN: 4 } : { ...order, BM: 32, BN: 64, TM: 4, TN: 4 }
+  }
+  if (order.splits > 1) {
+    return M <= 64 ? { ...order, BM: 32, BN: 32, TM: 4, TN: 4 } : { ...order, BM: 64, BN: 32, TM: 8, TN: 4 }
+  }
+  return M <= 64 ? few : { ...order, BM: 32, BN: 32, TM: 8, TN: 4 }
 }
 
 const NO_PARTS = { groups: 1, splits: 1 }
+/** Workgroups that keep a large GPU busy to the end. */
+const WORKGROUPS_WANTED = 400
 
 /** While learning: thousands of rows. `rank` must be a whole number of stretches. */
 export function learningTile(
@@ -38,26 +49,23 @@ export function learningTile(
   limits: TileLimits,
   forward: boolean,
 ): Tile {
-  const BK = K % 32 === 0 && rank % 32 === 0 ? 32 : 16
   const small: Tile = { ...NO_PARTS, BM: 32, BN: 32, BK: 16, TM: 4, TN: 4 }
-  if (limits.software || N < 64) return small
-  const candidates: Tile[] = [
-    { ...NO_PARTS, BM: 128, BN: 128, BK, TM: 8, TN: 8 },
-    { ...NO_PARTS, BM: 128, BN: 128, BK: 16, TM: 8, TN: 8 },
-    { ...NO_PARTS, BM: 64, BN: 128, BK: 16, TM: 8, TN: 8 },
-    { ...NO_PARTS, BM: 64, BN: 64, BK: 16, TM: 8, TN: 8 },
-  ]
-  for (const tile of candidates) {
-    const enough = Math.ceil(M / tile.BM) * Math.ceil(N / tile.BN) >= WORKGROUPS_WANTED
-    const wasted = Math.ceil(N / tile.BN) * tile.BN > 1.2 * N
-    if (enough && !wasted && fits(tile, limits, forward)) return tile
+  if (limits.software) return small
+  const BK = K % 32 === 0 && rank % 32 === 0 ? 32 : 16
+  if (N <= 64) {
+    return M >= 8192 && BK === 32
+      ? { ...NO_PARTS, BM: 128, BN: 16, BK, TM: 8, TN: 4 }
+      : { BM: 64, BN: 16, BK: 16, TM: 4, TN: 4, groups: 2, splits: 1 }
   }
-  const last: Tile = { ...NO_PARTS, BM: 64, BN: 64, BK: 16, TM: 4, TN: 8 }
-  return fits(last, limits, forward) ? last : small
+  const wide: Tile = { ...NO_PARTS, BM: 128, BN: 128, BK, TM: 8, TN: 8 }
+  const narrow: Tile = forward
+    ? { ...NO_PARTS, BM: 64, BN: 64, BK: 8, TM: 8, TN: 8 }
+    : { ...NO_PARTS, BM: 64, BN: 64, BK: 16, TM: 4, TN: 8 }
+  const enough = Math.ceil(M / 128) * Math.ceil(N / 128) >= WORKGROUPS_WANTED
+  const wasted = Math.ceil(N / 128) * 128 > 1.1 * N
+  for (const tile of enough && !wasted ? [wide, narrow] : [narrow]) if (fits(tile, limits, forward)) return tile
+  return small
 }
-
-/** Twice the compute units of a large GPU. */
-const WORKGROUPS_WANTED = 260
 
 function fits(tile: Tile, limits: TileLimits, forward: boolean): boolean {
   return (

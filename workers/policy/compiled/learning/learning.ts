@@ -4,7 +4,6 @@ import { embed, embedWorkgroups } from '../../../gpu/kernels/embed.ts'
 import { gatherRows, gatherWorkgroups, placesOf, scatterRows } from '../../../gpu/kernels/gather.ts'
 import { norm, normWorkgroups } from '../../../gpu/kernels/norm.ts'
 import { type Dispatch, Plan, submit } from '../../../gpu/plan.ts'
-import { readFloats } from '../../../gpu/readback.ts'
 import type { Row } from '../../policy.ts'
 import type { Engine } from '../engine.ts'
 import { Activations, largestFactor, type Recompute } from './activations.ts'
@@ -31,6 +30,7 @@ export class Learning {
   readonly #finalScale: GPUBuffer
   readonly #hidden: GPUBuffer
   readonly #plans = new Map<string, Plan>()
+  readonly #staging: GPUBuffer
   readonly #chunk: number
 
   constructor(
@@ -57,6 +57,7 @@ export class Learning {
     this.#places = table(capacity, 'places of sources')
     this.#slopes = table(capacity, 'slopes')
     this.#finalScale = table(capacity, 'scale of the final norm')
+    this.#staging = memory.staging(capacity * 8, 'scores')
     // The final norm's result is needed only until its rows are picked out.
     this.#hidden = activations.work.dy
   }
@@ -80,8 +81,14 @@ export class Learning {
     queue.writeBuffer(this.#head.targets, 0, packed.targetIds as BufferSource)
     queue.writeBuffer(this.#head.inverseTemperatures, 0, packed.inverseTemperatures as BufferSource)
     if (this.#context.tables.write(packed)) this.#plans.clear()
-    submit(device, [this.#forwardPlan(packed, keep)], { profiler })
-    const scores = await readFloats(device, this.#head.scores, packed.count * 2)
+    const bytes = packed.count * 8
+    submit(device, [this.#forwardPlan(packed, keep)], {
+      profiler,
+      after: (encoder) => encoder.copyBufferToBuffer(this.#head.scores, 0, this.#staging, 0, bytes),
+    })
+    await this.#staging.mapAsync(1, 0, bytes)
+    const scores = new Float32Array(this.#staging.getMappedRange(0, bytes).slice(0))
+    this.#staging.unmap()
     await profiler.collect()
     const logp = new Float32Array(packed.count)
     const entropy = new Float32Array(packed.count)
@@ -107,7 +114,9 @@ export class Learning {
     activations.dispose()
     tables.dispose()
     this.#head.dispose()
-    this.engine.memory.free(...[parts, this.#ids, this.#sources, this.#places, this.#slopes, this.#finalScale])
+    this.engine.memory.free(
+      ...[parts, this.#ids, this.#sources, this.#places, this.#slopes, this.#finalScale, this.#staging],
+    )
   }
 
   #remember(key: string, make: () => Dispatch[]): Plan {

@@ -13,6 +13,7 @@ export class Optimizer {
   readonly #gradient: GPUBuffer
   readonly #step: GPUBuffer
   readonly #report: GPUBuffer
+  readonly #staging: GPUBuffer
   readonly #flatten: Plan
   readonly #update: Plan
 
@@ -34,6 +35,7 @@ export class Optimizer {
     ])
     this.#step = memory.uniform('optimizer', STEP_WORDS * 4, 'optimizer step')
     this.#report = memory.storage('optimizer', 16, 'norm')
+    this.#staging = memory.staging(16, 'norm')
     const parts = memory.storage('optimizer', SQUARE_SUM_PARTS * 4, 'squares')
     const { flat, firstMoment, secondMoment } = adapters
     this.#update = new Plan(pipelines, [
@@ -56,8 +58,13 @@ export class Optimizer {
   async update(step: OptimizerStep & { type: 'adamw' | 'sgd' }, steps: number): Promise<number> {
     const { device, profiler } = this.engine
     device.queue.writeBuffer(this.#step, 0, packStep(step, steps))
-    submit(device, [this.#flatten, this.#update], { profiler })
-    const [norm] = await readFloats(device, this.#report, 4)
+    submit(device, [this.#flatten, this.#update], {
+      profiler,
+      after: (encoder) => encoder.copyBufferToBuffer(this.#report, 0, this.#staging, 0, 16),
+    })
+    await this.#staging.mapAsync(1)
+    const [norm] = new Float32Array(this.#staging.getMappedRange().slice(0))
+    this.#staging.unmap()
     await profiler.collect()
     return norm
   }

@@ -1,0 +1,183 @@
+// The engine's table: decoding and updates of the anchors' shapes in a real Chromium, where Python with torch is at hand the
+// anchors beside them, as ratios of one run.
+//
+//   npm run bench [-- --chrome PATH] [--work tiny,smol135,qwen05] [--formats f32,f16,int8,int4] [--policies compiled,plain]
+//       [--batches 1,8,64,256] [--profile] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
+
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { extname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+
+const root = join(import.meta.dirname, '..')
+const { values } = parseArgs({
+  options: {
+    chrome: { type: 'string', default: '/usr/bin/chromium' },
+    flags: { type: 'string', default: '' },
+    work: { type: 'string', default: 'tiny,smol135,qwen05' },
+    formats: { type: 'string', default: 'f32' },
+    policies: { type: 'string', default: 'compiled' },
+    batches: { type: 'string', default: '1,8,64,256' },
+    rows: { type: 'string', default: '' },
+    recompute: { type: 'string', default: '' },
+    profile: { type: 'boolean', default: false },
+    anchors: { type: 'string', default: '' },
+    out: { type: 'string', default: '' },
+    built: { type: 'string', default: join(root, 'dist/bench') },
+    'build-only': { type: 'boolean', default: false },
+    'no-build': { type: 'boolean', default: false },
+  },
+})
+
+if (!values['no-build']) await build()
+if (!values['build-only']) await run()
+
+async function build() {
+  const { build } = await import('vite')
+  await build({
+    configFile: false,
+    root: join(root, 'bench/engine'),
+    base: './',
+    logLevel: 'warn',
+    worker: { format: 'es' },
+    build: { outDir: values.built, emptyOutDir: true, target: 'es2022', chunkSizeWarningLimit: 4000 },
+  })
+}
+
+async function run() {
+  const { chromium } = await import('playwright-core')
+  const server = await serve(values.built)
+  const browser = await chromium.launch({
+    executablePath: values.chrome,
+    args: ['--no-sandbox', '--enable-unsafe-webgpu', ...values.flags.split(' ').filter(Boolean)],
+  })
+  const results = []
+  const began = new Date().toISOString()
+  let device = null
+  try {
+    for (const work of plan()) {
+      const page = await browser.newPage()
+      page.on('pageerror', (error) => console.error(error.message))
+      page.on('console', (message) => message.type() === 'error' && console.error(message.text()))
+      await page.goto(server.url)
+      await page.waitForFunction(() => 'measure' in window)
+      await page.evaluate((work) => window.measure([work]), work)
+      for (let done = false, seen = 0; !done; ) {
+        const heard = await page.evaluate((from) => window.heard.slice(from), seen)
+        seen += heard.length
+        for (const message of heard) {
+          if (message.device) device = message.device
+          if (message.error) console.error(message.error)
+          if (message.line) {
+            results.push(message.line)
+            console.log(sentence(message.line))
+          }
+          done ||= Boolean(message.done)
+        }
+        if (!done) await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+      await page.close()
+    }
+  } finally {
+    await browser.close()
+    server.close()
+  }
+  const anchors = values.anchors ? takeAnchors(values.anchors) : []
+  for (const line of ratios(results, anchors)) console.log(line)
+  if (values.out) {
+    const commit = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root }).stdout?.toString().trim()
+    const report = { began, device, driver: driver(), chromium: values.chrome, commit, results, anchors }
+    await writeFile(values.out, `${JSON.stringify(report, null, 1)}\n`)
+  }
+}
+
+function plan() {
+  const rowsOf = { tiny: 64, smol135: 64, qwen05: 16 }
+  const list = (text) => text.split(',').filter(Boolean)
+  return list(values.work).flatMap((model) =>
+    list(values.policies).flatMap((policy) =>
+      list(policy === 'plain' ? 'f32' : values.formats).map((format) => ({
+        policy,
+        model,
+        format,
+        decode: list(values.batches).map(Number),
+        rows: values.rows === '' ? rowsOf[model] : Number(values.rows),
+        recompute: values.recompute || undefined,
+        profile: values.profile,
+      })),
+    ),
+  )
+}
+
+function sentence({ policy, model, format, what, tokensPerSecond, milliseconds, gpuBytes, owners, kernels, error }) {
+  if (error) return `${policy} ${model} ${format}: ${error}`
+  const head =
+    `${policy} ${model} ${format} ${what}: ${Math.round(tokensPerSecond).toLocaleString('en')} tok/s, ` +
+    `${milliseconds.toFixed(1)} ms, ${(gpuBytes / 2 ** 30).toFixed(2)} GiB`
+  const memory = owners
+    ? `\n    ${Object.entries(owners)
+        .map(([owner, bytes]) => `${owner} ${(bytes / 2 ** 20).toFixed(0)} MiB`)
+        .join(', ')}`
+    : ''
+  const times = (kernels ?? [])
+    .slice(0, 24)
+    .map((kernel) => `\n    ${kernel.name} ${kernel.dispatches}× ${kernel.milliseconds.toFixed(2)} ms`)
+    .join('')
+  return head + memory + times
+}
+
+/** Runs the anchors' script with Python; nothing where torch is missing. */
+function takeAnchors(script) {
+  const { status, stdout } = spawnSync('python3', [script], { encoding: 'utf8', maxBuffer: 1 << 24 })
+  if (status !== 0) return []
+  return stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line))
+}
+
+function ratios(results, anchors) {
+  return results.flatMap(({ model, format, policy, what, tokensPerSecond }) => {
+    if (!what) return []
+    const dtype = format === 'f32' ? 'float32' : 'bfloat16'
+    const [, batch] = /^decode B=(\d+)/.exec(what) ?? []
+    const anchor = anchors.find((a) => a.model === model && a.dtype === dtype && a.B === Number(batch ?? 64))
+    if (!anchor) return []
+    const against = batch
+      ? { 'CUDA graph': anchor.graph_decode_tok_s }
+      : { 'torch.compile': anchor.compiled_train_tok_s, eager: anchor.eager_train_tok_s }
+    return Object.entries(against)
+      .filter(([, speed]) => speed)
+      .map(
+        ([name, speed]) =>
+          `${policy} ${model} ${format} ${what}: ${(tokensPerSecond / speed).toFixed(2)}× ${name} ${dtype} (${speed})`,
+      )
+  })
+}
+
+function driver() {
+  try {
+    return execFileSync('nvidia-smi', ['--query-gpu=name,driver_version', '--format=csv,noheader']).toString().trim()
+  } catch {
+    return null
+  }
+}
+
+async function serve(folder) {
+  const types = { '.html': 'text/html', '.js': 'text/javascript', '.wasm': 'application/wasm' }
+  const server = createServer(async (request, response) => {
+    const { pathname } = new URL(request.url, 'http://localhost')
+    const path = pathname === '/' ? '/index.html' : pathname
+    try {
+      const bytes = await readFile(join(folder, path))
+      response.setHeader('Content-Type', types[extname(path)] ?? 'application/octet-stream')
+      response.end(bytes)
+    } catch {
+      response.statusCode = 404
+      response.end()
+    }
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() }
+}
