@@ -5,11 +5,15 @@ import { Command, CommanderError } from 'commander'
 import { type Context, Refusal, type Verb } from './verb.ts'
 
 const VERBS: Record<string, { summary: string; load: () => Promise<Verb> }> = {
+  backup: { summary: 'copy what a server keeps into a folder', load: () => import('./backup.ts') },
   compile: { summary: 'write a config for prime-rl or Hosted Training', load: () => import('./compile.ts') },
   keys: { summary: 'make, list and revoke keys of a server', load: () => import('./keys.ts') },
   pretrain: { summary: 'train a bundled checkpoint from nothing', load: () => import('./pretrain.ts') },
   secrets: { summary: 'upload, list and rotate the secret sets of a server', load: () => import('./secrets.ts') },
+  restore: { summary: 'make a data folder from a backup', load: () => import('./restore.ts') },
+  runs: { summary: 'list, follow, cancel, resume and fetch runs of a server', load: () => import('./runs.ts') },
   serve: { summary: 'serve the page and the server on one port', load: () => import('./serve.ts') },
+  submit: { summary: 'hand a run to a server', load: () => import('./submit.ts') },
   train: { summary: 'train a policy here, into a run folder', load: () => import('./train.ts') },
   validate: { summary: 'say what is wrong with a config, or what it resolves to', load: () => import('./validate.ts') },
 }

@@ -114,7 +114,7 @@ function count(value: number): string {
   return String(value)
 }
 
-function duration(seconds: number): string {
+export function duration(seconds: number): string {
   const whole = Math.max(1, Math.round(seconds))
   if (whole < 60) return `${whole} s`
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`

@@ -10,6 +10,7 @@ import type { RunConfig } from '../configs/schema.ts'
 import { openTrainer } from '../workers/host.node.ts'
 import type { RunEvent } from '../workers/protocol.ts'
 import { RunReport } from './runReport.ts'
+import { terminal } from './terminal.ts'
 import { type Context, Refusal } from './verb.ts'
 
 export interface TrainRequest {
@@ -152,23 +153,4 @@ export function command(context: Context): Command {
         process.off('SIGTERM', onSignal)
       }
     })
-}
-
-/** Lines on stdout; the status below them, where there is a terminal to rewrite it. */
-function terminal(): Pick<TrainRequest, 'write' | 'status'> {
-  const { stdout, stderr } = process
-  if (!stderr.isTTY) return { write: (line) => void stdout.write(`${line}\n`) }
-  let shown = ''
-  const show = (line: string) => stderr.write(`\r\x1b[2K${line.slice(0, Math.max(20, (stderr.columns || 80) - 1))}`)
-  return {
-    write(line) {
-      if (shown) show('')
-      stdout.write(`${line}\n`)
-      if (shown) show(shown)
-    },
-    status(line) {
-      shown = line
-      show(line)
-    },
-  }
 }

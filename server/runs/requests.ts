@@ -5,8 +5,9 @@ import { z } from 'zod'
 const CONFIG = z
   .union([z.string().max(256 * 1024), z.record(z.string(), z.unknown())])
   .describe('A config as TOML or JSON text, or as an object.')
-const NAME = z.string().trim().min(1).max(120)
-const LABELS = z.array(z.string().trim().min(1).max(64)).max(32)
+const PRINTABLE = /^\P{Cc}*$/u
+const NAME = z.string().trim().min(1).max(120).regex(PRINTABLE)
+const LABELS = z.array(z.string().trim().min(1).max(64).regex(PRINTABLE)).max(32)
 const SET = z.array(z.string().max(4096)).max(100).describe('Values put over the config: learning_rate=1e-3.')
 const TARGET = z
   .string()

@@ -25,6 +25,15 @@ export async function openPostgres(url: string): Promise<{ dialect: PostgresDial
       `The database ${withoutPassword(url)} is in use by another Rollout Lab server. Stop that one, or give another database.`,
     )
   }
+  return { dialect: new PostgresDialect({ pool: poolOf(url) }), release: () => client.end() }
+}
+
+/** Without the lock, for reading beside a server. */
+export async function readPostgres(url: string): Promise<PostgresDialect> {
+  return new PostgresDialect({ pool: poolOf(url) })
+}
+
+function poolOf(url: string): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max: 10,
@@ -37,7 +46,7 @@ export async function openPostgres(url: string): Promise<{ dialect: PostgresDial
     },
   })
   pool.on('error', () => {})
-  return { dialect: new PostgresDialect({ pool }), release: () => client.end() }
+  return pool
 }
 
 export function withoutPassword(url: string): string {

@@ -83,14 +83,15 @@ export const ROOMS: Room[] = [
     name: 'server',
     files: /^server\//,
     rooms: ['configs', 'environments', 'protocol'],
-    packages: /^(hono(\/.*)?|@hono\/.*|zod|kysely|libsql|pg|ulid|prom-client|pino|hono-openapi|undici|jose|node:.*)$/,
+    packages:
+      /^(hono(\/.*)?|@hono\/.*|zod|kysely|s3mini|libsql|pg|ulid|prom-client|pino|hono-openapi|undici|jose|node:.*)$/,
   },
   {
     name: 'cli',
     files: /^cli\//,
     rooms: ['configs', 'environments', 'models', ...WORKERS],
     types: ['server'],
-    packages: /^(commander|smol-toml|zod|node:.*)$/,
+    packages: /^(commander|eventsource-parser(\/.*)?|smol-toml|zod|node:.*)$/,
   },
   {
     name: 'web',
@@ -112,7 +113,7 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   // The table of metrics and the diagnosis: plain functions of the numbers that events carry.
   { from: /^web\//, to: /^workers\/rl\/(metrics|diagnosis)\.ts$/ },
   // The verbs that are about a server.
-  { from: /^cli\/(serve|submit|runs)\.ts$/, to: /^server\// },
+  { from: /^cli\/(serve|submit|runs|backup|restore)\.ts$/, to: /^server\// },
   // Compiling asks nothing of a server: it is a function of the file.
   { from: /^cli\/compile\.ts$/, to: /^server\/compile\// },
   // What a metric means and what a run suffers from: plain functions of events, the same in a chart, a test and a log.

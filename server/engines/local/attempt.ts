@@ -6,6 +6,8 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OpenTrainer } from '../../../workers/host.node.ts'
 import type { RunEvent, Trainer } from '../../../workers/protocol.ts'
+import { redactOutput } from '../../secrets/output.ts'
+import { redactor } from '../../secrets/redact.ts'
 import type { ExitFile, JobFile, JobFolder, Limits } from './jobFolder.ts'
 import { beganAt } from './processes.ts'
 import { SpoolWriter } from './spool.ts'
@@ -21,11 +23,15 @@ export async function attend(folder: JobFolder, open: Open): Promise<void> {
   if (!job) throw new Error(`There is no job in ${folder.path}.`)
   const began = await beganAt(process.pid)
   if (!(await folder.claim({ pid: process.pid, began, startedAt: Date.now() }))) return
-  Object.assign(process.env, await folder.takeSecrets())
-  const spool = new SpoolWriter(folder.spool)
+  const secrets = await folder.takeSecrets()
+  Object.assign(process.env, secrets)
+  // A program may print what it was given: neither its log nor its events keep it.
+  redactOutput(secrets)
+  const redact = redactor(secrets)
+  const spool = new SpoolWriter(folder.spool, redact.text)
   const exit = await run(folder, job, open, spool).catch((error: Error) => failed(error.message))
   spool.flush()
-  await folder.end({ ...exit, endedAt: Date.now() })
+  await folder.end({ ...exit, reason: exit.reason && redact.text(exit.reason), endedAt: Date.now() })
 }
 
 type Outcome = Omit<ExitFile, 'endedAt'>

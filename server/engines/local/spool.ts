@@ -21,7 +21,11 @@ export class SpoolWriter {
   #timer: NodeJS.Timeout | null = null
   #lastProgress = 0
 
-  constructor(folder: string) {
+  /** `redact` sees every event as the text that is written. */
+  constructor(
+    folder: string,
+    private readonly redact: (text: string) => string = (text) => text,
+  ) {
     this.#folder = folder
     mkdirSync(folder, { recursive: true })
     this.#segment = Math.max(0, ...readdirSync(folder).map((name) => Number.parseInt(name, 10) || 0)) + 1
@@ -33,7 +37,7 @@ export class SpoolWriter {
       if (now - this.#lastProgress < PROGRESS_EVERY_MS && event.done < event.total) return
       this.#lastProgress = now
     }
-    this.#pending.push(`${JSON.stringify(event)}\n`)
+    this.#pending.push(`${this.redact(JSON.stringify(event))}\n`)
     this.#timer ??= setTimeout(() => this.flush(), WRITE_EVERY_MS)
   }
 

@@ -248,12 +248,13 @@ describe('this machine as an engine', () => {
     const job = join(folder, 'jobs', id)
     const log = Buffer.from((await engine.readLog(id, 'out', 0, 1e6)).bytes).toString()
     const environment = JSON.parse(/^environment (.*)$/m.exec(log)?.[1] ?? '{}')
-    expect(environment.HUB_TOKEN).toBe('canary-in-a-set')
+    // It was there, and what the process printed of it was taken out before it was written down.
+    expect(environment.HUB_TOKEN).toBe('[secret]')
     expect(environment).toMatchObject({ HOME: job, TMPDIR: job })
     expect(log).not.toContain('canary-in-the-server')
     expect(Object.keys(environment)).not.toContain('npm_config_registry')
     for (const name of await readdir(job)) {
-      if (name === 'out.log' || name === 'spool') continue
+      if (name === 'spool') continue
       expect(await readFile(join(job, name), 'utf8')).not.toContain('canary')
     }
     expect(await readdir(job)).not.toContain('secrets.env')
