@@ -3,6 +3,7 @@
 
 import { serveStatic } from '@hono/node-server/serve-static'
 import { type Context, Hono, type MiddlewareHandler } from 'hono'
+import { HTTPException } from 'hono/http-exception'
 import { requestId } from 'hono/request-id'
 import type { Access, AccessEnv } from './access/access.ts'
 import { elsewhere } from './access/elsewhere.ts'
@@ -94,6 +95,7 @@ export function createApp({ webRoot, runs, guarded, proxy }: AppOptions) {
     return c.req.path.startsWith('/api/') ? c.json({ error: sentence }, 404) : c.text(`${sentence}\n`, 404)
   })
   app.onError((error, c) => {
+    if (error instanceof HTTPException) return c.json({ error: `${error.message}.` }, error.status)
     const request = c.get('requestId' as never) as string | undefined
     if (guarded) guarded.log.error({ request, err: error }, `failed at ${c.req.method} ${c.req.path}`)
     else console.error(error)
