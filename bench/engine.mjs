@@ -10,6 +10,13 @@ import { createServer } from 'node:http'
 import { extname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 
+/**
+ * @typedef {import('./engine/measure.ts').Work} Work
+ * @typedef {import('./engine/measure.ts').Measured & { error?: string }} Line
+ * @typedef {{ model: string, dtype: string, B: number, graph_decode_tok_s?: number, compiled_train_tok_s?: number,
+ *   eager_train_tok_s?: number }} Anchor
+ */
+
 const root = join(import.meta.dirname, '..')
 const { values } = parseArgs({
   options: {
@@ -52,8 +59,10 @@ async function run() {
     executablePath: values.chrome,
     args: ['--no-sandbox', '--enable-unsafe-webgpu', ...values.flags.split(' ').filter(Boolean)],
   })
+  /** @type {Line[]} */
   const results = []
   const began = new Date().toISOString()
+  /** @type {string | null} */
   let device = null
   try {
     for (const work of plan()) {
@@ -62,9 +71,9 @@ async function run() {
       page.on('console', (message) => message.type() === 'error' && console.error(message.text()))
       await page.goto(server.url)
       await page.waitForFunction(() => 'measure' in window)
-      await page.evaluate((work) => window.measure([work]), work)
+      await page.evaluate((work) => /** @type {any} */ (window).measure([work]), work)
       for (let done = false, seen = 0; !done; ) {
-        const heard = await page.evaluate((from) => window.heard.slice(from), seen)
+        const heard = await page.evaluate((from) => /** @type {any} */ (window).heard.slice(from), seen)
         seen += heard.length
         for (const message of heard) {
           if (message.device) device = message.device
@@ -92,24 +101,27 @@ async function run() {
   }
 }
 
+/** @returns {Work[]} */
 function plan() {
+  /** @type {Record<string, number>} */
   const rowsOf = { tiny: 64, smol135: 64, qwen05: 16 }
-  const list = (text) => text.split(',').filter(Boolean)
+  const list = (/** @type {string} */ text) => text.split(',').filter(Boolean)
   return list(values.work).flatMap((model) =>
     list(values.policies).flatMap((policy) =>
       list(policy === 'plain' ? 'f32' : values.formats).map((format) => ({
-        policy,
+        policy: /** @type {Work['policy']} */ (policy),
         model,
-        format,
+        format: /** @type {Work['format']} */ (format),
         decode: list(values.batches).map(Number),
         rows: values.rows === '' ? rowsOf[model] : Number(values.rows),
-        recompute: values.recompute || undefined,
+        recompute: /** @type {Work['recompute']} */ (values.recompute || undefined),
         profile: values.profile,
       })),
     ),
   )
 }
 
+/** @param {Line} line */
 function sentence({ policy, model, format, what, tokensPerSecond, milliseconds, gpuBytes, owners, kernels, error }) {
   if (error) return `${policy} ${model} ${format}: ${error}`
   const head =
@@ -127,7 +139,11 @@ function sentence({ policy, model, format, what, tokensPerSecond, milliseconds, 
   return head + memory + times
 }
 
-/** Runs the anchors' script with Python; nothing where torch is missing. */
+/**
+ * Runs the anchors' script with Python; nothing where torch is missing.
+ * @param {string} script
+ * @returns {Anchor[]}
+ */
 function takeAnchors(script) {
   const { status, stdout } = spawnSync('python3', [script], { encoding: 'utf8', maxBuffer: 1 << 24 })
   if (status !== 0) return []
@@ -137,6 +153,10 @@ function takeAnchors(script) {
     .map((line) => JSON.parse(line))
 }
 
+/**
+ * @param {Line[]} results
+ * @param {Anchor[]} anchors
+ */
 function ratios(results, anchors) {
   return results.flatMap(({ model, format, policy, what, tokensPerSecond }) => {
     if (!what) return []
@@ -147,12 +167,11 @@ function ratios(results, anchors) {
     const against = batch
       ? { 'CUDA graph': anchor.graph_decode_tok_s }
       : { 'torch.compile': anchor.compiled_train_tok_s, eager: anchor.eager_train_tok_s }
-    return Object.entries(against)
-      .filter(([, speed]) => speed)
-      .map(
-        ([name, speed]) =>
-          `${policy} ${model} ${format} ${what}: ${(tokensPerSecond / speed).toFixed(2)}× ${name} ${dtype} (${speed})`,
-      )
+    return Object.entries(against).flatMap(([name, speed]) =>
+      speed
+        ? [`${policy} ${model} ${format} ${what}: ${(tokensPerSecond / speed).toFixed(2)}× ${name} ${dtype} (${speed})`]
+        : [],
+    )
   })
 }
 
@@ -164,10 +183,12 @@ function driver() {
   }
 }
 
+/** @param {string} folder */
 async function serve(folder) {
+  /** @type {Record<string, string>} */
   const types = { '.html': 'text/html', '.js': 'text/javascript', '.wasm': 'application/wasm' }
   const server = createServer(async (request, response) => {
-    const { pathname } = new URL(request.url, 'http://localhost')
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost')
     const path = pathname === '/' ? '/index.html' : pathname
     try {
       const bytes = await readFile(join(folder, path))
@@ -178,6 +199,9 @@ async function serve(folder) {
       response.end()
     }
   })
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() }
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(null)))
+  return {
+    url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`,
+    close: () => server.close(),
+  }
 }

@@ -10,8 +10,16 @@ export { type Architecture, knownModel, models } from '../models/index.ts'
 /** Which implementation computes: it decides what is kept, and how often. */
 export type Engine = 'plain' | 'compiled'
 
-/** What runs here compute with. */
-export const ENGINE: Engine = 'plain'
+/**
+ * What a run on this device computes with: WGSL plans on a GPU, where adapters alone are trained; ordinary tfjs ops on
+ * every other backend, and on a processor that plays a GPU.
+ */
+export function engineOf(config: RunConfig, { backend, software }: { backend: string; software: boolean }): Engine {
+  const { engine } = config.browser
+  if (engine !== 'auto') return engine
+  const able = backend === 'webgpu' && !software && config.lora.enabled
+  return able ? 'compiled' : 'plain'
+}
 
 export type BaseDtype = 'f32' | 'f16' | 'int8' | 'int4'
 

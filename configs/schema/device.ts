@@ -12,11 +12,15 @@ export const browser = z
       help: 'auto takes WebGPU where it works, then the fastest that does.',
       group,
     }),
+    engine: knob(z.enum(['auto', 'plain', 'compiled']).default('auto'), {
+      label: 'Engine',
+      help: 'plain: ordinary tfjs operations, on every backend. compiled: WGSL plans, on WebGPU alone and for adapters alone, many times faster. auto: compiled on a GPU. Between the two, tokens may differ where two are nearly equally likely.',
+      group,
+    }),
     base_dtype: knob(z.enum(['auto', 'f32', 'f16', 'int8', 'int4']).default('auto'), {
       label: 'Frozen weights as',
-      help: 'How the weights beside the adapters are held; smaller saves memory. auto takes what the model comes in where it fits.',
+      help: 'How the weights beside the adapters are held; smaller saves memory. auto: f32 for models of less than 50 million numbers, f16 above. The plain engine holds f32.',
       group,
-      notYet: ['f16', 'int8', 'int4'],
     }),
     slots: knob(z.number().int().min(1).nullable().default(null), {
       label: 'Sequences at once',
@@ -28,16 +32,12 @@ export const browser = z
       label: 'Compute again',
       help: 'What the backward pass computes again instead of keeping it: nothing, what costs no matrix product, or whole layers. Each saves more memory than the one before and takes longer; none changes the update. auto: elementwise.',
       group,
-      used: 'not yet',
-      instead: 'what the backward pass needs is kept',
     }),
     token_budget: knob(z.number().int().min(1).nullable().default(null), {
       label: 'Tokens at once',
-      help: 'Tokens that one forward and backward pass holds; rows are packed up to it. It changes time and memory, never the update. Empty: micro_batch_size rows of full length.',
+      help: 'Tokens that one forward and backward pass holds; rows are packed up to it. It changes time and memory, never the update. Empty: what 1.5 GB of activations hold. The plain engine takes micro_batch_size rows instead.',
       group,
       unit: 'tokens',
-      used: 'not yet',
-      instead: 'micro_batch_size says how many rows a pass holds',
     }),
     memory_gb: knob(z.number().min(0.1).nullable().default(null), {
       label: 'Memory to use',

@@ -98,7 +98,6 @@ describe('what is not used here', () => {
   test.each([
     [{ max_async_level: 1 }, 'not yet: max_async_level is not used here yet'],
     [{ lora: { dropout: 0.1 } }, 'not yet: lora.dropout is not used here yet'],
-    [{ browser: { base_dtype: 'int4' } }, 'not yet: browser.base_dtype = "int4" is not used here yet'],
     [{ env_files: ['secrets.env'] }, 'remote: env_files is used only remotely'],
     [{ wandb: { project: 'p' } }, 'remote: [wandb] is used only remotely'],
     [{ pre_batch_filters: [{ type: 'gibberish' }] }, 'not yet: pre_batch_filters is not used here yet'],

@@ -131,7 +131,7 @@ function train(steps: number, knobs: Partial<Knobs>) {
     let seen: { loss: number; stats: LossStats } | undefined
     for (let update = 0; update < updates && batch.rows.length > 0; update++) {
       seen = { loss: 0, stats: noStats() }
-      for (const part of split(batch, microBatchSize)) {
+      for (const part of split(batch, { rows: microBatchSize, tokens: Number.POSITIVE_INFINITY })) {
         const tokens = part.rows.flatMap((row) =>
           [...row.targets].map((t) => ({ task: row.ids[0], place: t - 1, letter: row.ids[t] })),
         )
@@ -213,7 +213,7 @@ test('a reward that nobody earns teaches nothing: the batch is empty and the pol
   const advantages = groupAdvantages(groups, { type: 'grpo', divide_by_deviation: false, length_penalty: null })
   const config = { seq_len: 16, filter_zero_advantages: true, sampling: { temperature: 1 }, loss: LOSS }
   const batch = makeBatch(groups, advantages, { ...config, kl_penalty: { enabled: false } })
-  expect(split(batch, 8)).toEqual([])
+  expect(split(batch, { rows: 8, tokens: Number.POSITIVE_INFINITY })).toEqual([])
 })
 
 test('an entropy bonus keeps the learned policy less sure', () => {

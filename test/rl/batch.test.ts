@@ -89,14 +89,14 @@ describe('what is left out', () => {
 describe('the split into passes', () => {
   test('rows stay whole, longest first, at most as many as asked for', () => {
     const members = [3, 5, 1, 4].map((answer, attempt) => rollout(attempt, { answer }))
-    const parts = split(batchOf([members]), 3)
+    const parts = split(batchOf([members]), { rows: 3, tokens: Number.POSITIVE_INFINITY })
     expect(parts.map((part) => part.rows.map((row) => row.targets.length))).toEqual([[5, 4, 3], [1]])
     expect([...parts[0].offsets]).toEqual([0, 5, 9, 12])
     expect(parts[0].advantages).toHaveLength(12)
   })
 
   test('an empty batch has no passes', () => {
-    expect(split(batchOf([group(1, 1)]), 8)).toEqual([])
+    expect(split(batchOf([group(1, 1)]), { rows: 8, tokens: Number.POSITIVE_INFINITY })).toEqual([])
   })
 
   // Whatever the micro-batch size, each token's slope and the sum of the losses are the same.
@@ -118,7 +118,7 @@ describe('the split into passes', () => {
         const pass = (microBatchSize: number) => {
           const slopes = new Map<string, number[]>()
           let loss = 0
-          for (const part of split(batch, microBatchSize)) {
+          for (const part of split(batch, { rows: microBatchSize, tokens: Number.POSITIVE_INFINITY })) {
             const logp = part.rows.flatMap((row) =>
               [...row.logMu].map((mu) => mu + specs[row.group][row.rollout].drift),
             )

@@ -3,7 +3,7 @@
 
 import {
   type Architecture,
-  ENGINE,
+  engineOf,
   estimateMemory,
   knownModel,
   type MemoryEstimate,
@@ -122,14 +122,19 @@ export class StoreroomState {
   }
 
   /** What a run of this config would take here; null while the model's numbers are not known. */
-  fit(config: RunConfig, largestBufferBytes: number | null, deviceBytes: number | null): Fit | null {
+  fit(
+    config: RunConfig,
+    device: { backend: string; software: boolean; largestBufferBytes: number | null; memoryBytes: number | null },
+  ): Fit | null {
     const architecture = knownModel(config.model)?.architecture ?? this.#architectures[keyOf(config)]
     if (!architecture) return null
     const own = config.browser.memory_gb
-    const totalBytes = own === null ? deviceBytes : own * 1e9
+    const totalBytes = own === null ? device.memoryBytes : own * 1e9
+    const { largestBufferBytes } = device
+    const engine = engineOf(config, device)
     return {
-      estimate: estimateMemory(config, architecture, ENGINE),
-      misfit: misfit(config, architecture, { totalBytes, largestBufferBytes }, ENGINE),
+      estimate: estimateMemory(config, architecture, engine),
+      misfit: misfit(config, architecture, { totalBytes, largestBufferBytes }, engine),
     }
   }
 

@@ -1,11 +1,12 @@
 // From a config to a policy with everything around it: model, device, adapters, script. The realm it runs in says where
 // model files lie and how a device is opened.
 
-import { ENGINE, misfit } from '../../configs/memory.ts'
+import { baseDtypeOf, type Engine, engineOf, misfit } from '../../configs/memory.ts'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { Backend, Device } from '../gpu/device.ts'
 import { peftFiles } from '../policy/adapter.ts'
 import type { Card } from '../policy/card.ts'
+import { createCompiledPolicy } from '../policy/compiled/index.ts'
 import { type Model, openModel } from '../policy/load.ts'
 import { createPlainPolicy } from '../policy/plain/index.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -46,17 +47,8 @@ export async function openLearner(
   const device = await realm.openDevice(config.browser.backend)
   try {
     const model = await openModel(read, config.model, { onCard: (card) => refuseWhatCannotFit(config, card, device) })
-    const slots = (choices?.slots as number | undefined) ?? config.browser.slots ?? undefined
-    const lora = { r: config.lora.r, alpha: config.lora.alpha, targetModules: config.lora.target_modules }
-    const policy = await createPlainPolicy({
-      model,
-      device,
-      trainable: config.lora.enabled ? 'adapters' : 'all',
-      lora,
-      seed: config.seed,
-      slots,
-      rowsPerPass: config.micro_batch_size,
-    })
+    const chosen = (choices as unknown as Choices | null) ?? choose(config, model.card, device)
+    const policy = await createPolicy(config, model, device, chosen)
     return {
       policy,
       script: scriptOf(model, config.sampling.enable_thinking),
@@ -69,7 +61,7 @@ export async function openLearner(
         selfTest: device.selfTest,
         memoryLimitBytes: device.memoryLimitBytes,
       },
-      choices: slots === undefined ? {} : { slots },
+      choices: { ...chosen },
       notes: [...notes, ...templateNotes(model, config), ...deviceNotes(device)],
       lost: device.lost,
       export: () => exportPolicy(config, model, policy, read),
@@ -84,12 +76,58 @@ export async function openLearner(
   }
 }
 
+/** What a device decides at a run's first start, and every later start keeps. */
+interface Choices {
+  engine: Engine
+  baseDtype: 'f32' | 'f16' | 'int8' | 'int4'
+  recompute: 'none' | 'elementwise' | 'layer'
+  /** null: the policy's own. */
+  slots: number | null
+  tokensPerPass: number | null
+}
+
+function choose(config: RunConfig, card: Card, device: Device): Choices {
+  const { recompute, slots, token_budget } = config.browser
+  const engine = engineOf(config, device)
+  return {
+    engine,
+    baseDtype: baseDtypeOf(config, card, engine),
+    recompute: recompute === 'auto' ? 'elementwise' : recompute,
+    slots,
+    tokensPerPass: token_budget,
+  }
+}
+
+function createPolicy(config: RunConfig, model: Model, device: Device, chosen: Choices): Promise<Policy> {
+  const { r, alpha, target_modules } = config.lora
+  const common = {
+    model,
+    device,
+    trainable: config.lora.enabled ? ('adapters' as const) : ('all' as const),
+    lora: { r, alpha, targetModules: target_modules },
+    seed: config.seed,
+    slots: chosen.slots ?? undefined,
+  }
+  // A save from before there were two engines names none.
+  if (chosen.engine !== 'compiled') return createPlainPolicy({ ...common, rowsPerPass: config.micro_batch_size })
+  return createCompiledPolicy({
+    ...common,
+    baseFormat: chosen.baseDtype,
+    recompute: chosen.recompute,
+    tokensPerPass: chosen.tokensPerPass ?? undefined,
+  })
+}
+
 /** Before a weight is fetched. @throws a sentence with the change that would make the run fit */
-function refuseWhatCannotFit(config: RunConfig, card: Card, { backend, gpu, memoryLimitBytes }: Device): void {
+function refuseWhatCannotFit(
+  config: RunConfig,
+  card: Card,
+  { backend, software, gpu, memoryLimitBytes }: Device,
+): void {
   const own = config.browser.memory_gb === null ? memoryLimitBytes : config.browser.memory_gb * 1e9
   const totalBytes = backend === 'wasm' ? Math.min(own ?? WASM_BYTES, WASM_BYTES) : own
   const largestBufferBytes = gpu ? Math.min(gpu.limits.maxBufferSize, gpu.limits.maxStorageBufferBindingSize) : null
-  const found = misfit(config, card, { totalBytes, largestBufferBytes }, ENGINE)
+  const found = misfit(config, card, { totalBytes, largestBufferBytes }, engineOf(config, { backend, software }))
   if (found) throw new Error(found.sentence)
 }
 

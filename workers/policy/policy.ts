@@ -131,6 +131,8 @@ export interface Policy {
   readonly version: number
   readonly trainableParameters: number
   readonly parameters: number
+  /** Tokens that one pass holds; undefined where rows are counted instead. */
+  readonly tokensPerPass?: number
   sampler(options: SamplingOptions): Sampler
   /** `keep` holds what `backward` needs until the pass is used or disposed. */
   logprobs(rows: Row[], options: { adapter: AdapterChoice; keep?: boolean }): Promise<LogProbs>

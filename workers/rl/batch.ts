@@ -102,17 +102,32 @@ function whyNothing(group: Group, advantages: (number | null)[]): string {
   return 'No sampled token lies within seq_len.'
 }
 
+/** How much one pass holds. */
+export interface PassRoom {
+  rows: number
+  tokens: number
+}
+
 /**
- * Micro-batches of at most `microBatchSize` whole rows, the longest first: rows of like length share a pass, and a
+ * Micro-batches of whole rows, at most `room.rows` of them and `room.tokens` tokens, the longest first: rows of like length share a pass, and a
  * device too small for the largest pass says so at once. The update does not depend on the split, because every pass
  * divides by the counts of the whole batch.
  */
-export function split(batch: Batch, microBatchSize: number): MicroBatch[] {
+export function split(batch: Batch, room: PassRoom): MicroBatch[] {
   const rows = [...batch.rows].sort((a, b) => b.ids.length - a.ids.length)
-  const parts: MicroBatch[] = []
-  for (let start = 0; start < rows.length; start += microBatchSize)
-    parts.push(layEndToEnd(rows.slice(start, start + microBatchSize)))
-  return parts
+  const parts: BatchRow[][] = []
+  let tokens = 0
+  for (const row of rows) {
+    const last = parts.at(-1)
+    if (last && last.length < room.rows && tokens + row.ids.length <= room.tokens) {
+      last.push(row)
+      tokens += row.ids.length
+    } else {
+      parts.push([row])
+      tokens = row.ids.length
+    }
+  }
+  return parts.map(layEndToEnd)
 }
 
 function layEndToEnd(rows: BatchRow[]): MicroBatch {

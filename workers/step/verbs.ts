@@ -191,7 +191,11 @@ export function createVerbs(
         work.groups.map((group) => (admitted.has(group) ? group.advantages : nothing(group))),
         config,
       )
-      const parts = split(work.batch, config.micro_batch_size)
+      const room =
+        policy.tokensPerPass === undefined
+          ? { rows: config.micro_batch_size, tokens: Number.POSITIVE_INFINITY }
+          : { rows: Number.POSITIVE_INFINITY, tokens: policy.tokensPerPass }
+      const parts = split(work.batch, room)
       passes = parts.length * config.num_iterations
       return parts
     },
