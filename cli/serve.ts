@@ -19,13 +19,13 @@ const NEW_CONFIG = 'server.toml'
 export function command(context: Context): Command {
   return new Command()
     .option('--config <file>', 'what an operator decides about the server: server.toml')
-    .option('--check', 'say what is wrong with the config, and end')
+    .option('--check', 'say what is wrong with the config, have each cluster run a small job, and end')
     .option('--init', `make the first operator key, and a ${NEW_CONFIG} to begin with, and end`)
     .option('--port <number>', 'the port; the next free one when it is taken (default: 5173)', port)
     .action(async (options: Options) => {
       if (options.init) return init(context, options)
       const config = await configOf(context, options)
-      if (options.check) return check(config.current, config.file)
+      if (options.check) return check(context, config.current, config.file)
       await run(context, config)
     })
 }
@@ -69,7 +69,7 @@ async function configOf(context: Context, { config: file, port }: Options) {
 }
 
 /** What is wrong with a config that does not show in its text: variables, folders, keys. */
-async function check(config: Awaited<ReturnType<typeof configOf>>['current'], file: string | null) {
+async function check(context: Context, config: Awaited<ReturnType<typeof configOf>>['current'], file: string | null) {
   const { reachOf } = await import('../server/access/config.ts')
   const { databaseOf } = await import('../server/store/config.ts')
   const { readKeys } = await import('../server/secrets/keyring.ts')
@@ -91,6 +91,11 @@ async function check(config: Awaited<ReturnType<typeof configOf>>['current'], fi
       : 'reached from other machines, by whoever has a key'
   const address = `${config.server.host}:${config.server.port}`
   process.stdout.write(`${file ?? 'The defaults'}: good. A server at ${address}, ${reach}; data in ${folder}.\n`)
+  if (!config.slurm && !config.ray) return
+  const { checkClusters } = await import('../server/engines/clusters.ts')
+  const found = await refusing(() => checkClusters(config, folder, context.root))
+  for (const { ok, what, sentence } of found) process.stdout.write(`${ok ? 'ok  ' : 'NO  '} ${what}: ${sentence}\n`)
+  if (found.some(({ ok }) => !ok)) context.exitCode = 1
 }
 
 async function init(context: Context, options: Options) {

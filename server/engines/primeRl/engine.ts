@@ -123,12 +123,13 @@ export class FullSizeEngine implements Engine {
 
   async #submit(spec: JobSpec, key: string): Promise<{ engineId: string }> {
     const known = await this.#book.read(key)
-    if (known?.id || known?.refused) return { engineId: key }
+    if (known?.launched || known?.refused) return { engineId: key }
     const layout = new RunLayout(this.#options.runsRoot, spec.run)
     crashPoint('cluster:before-files')
     const { table, ...prepared } = await prepare(spec, layout, this.#prepare)
     const record: JobRecord = known ?? {
       ...{ key, run: spec.run, attempt: spec.attempt, name: spec.name, config: spec.config, id: null },
+      launched: false,
       step: isMultiNode(spec.config) ? ('render' as const) : ('train' as const),
       ...{ fromStep: prepared.fromStep, metricsFrom: prepared.metricsFrom, logsFrom: prepared.logsFrom },
       ...{ submittedAt: Date.now(), seen: null, cancel: null, cancelledAt: null, refused: null },
@@ -161,6 +162,8 @@ export class FullSizeEngine implements Engine {
         await this.#book.write(record)
         crashPoint('cluster:after-recording')
       })
+      record.launched = true
+      await this.#book.write(record)
     } catch (error) {
       if (error instanceof Unreachable) throw error
       // It was made and then refused, or refused at once: either way it will not run.
@@ -168,6 +171,13 @@ export class FullSizeEngine implements Engine {
       await this.#book.write(record)
       await rm(join(folder, 'secrets'), { force: true })
     }
+  }
+
+  /** A server that died between making a job and letting it run left it held. */
+  async #relaunch(record: JobRecord, layout: RunLayout): Promise<void> {
+    const rendered = record.step === 'rendered' ? await readFile(join(layout.output, 'rl.sbatch'), 'utf8') : undefined
+    const hasSecrets = await exists(join(layout.attempt(record.attempt), 'secrets'))
+    await this.#launch(record, layout, hasSecrets, rendered)
   }
 
   /** Once prime-rl has written its job for several nodes, that is submitted; what it refuses is the run's end. */
@@ -187,7 +197,7 @@ export class FullSizeEngine implements Engine {
       })
     }
     const hasSecrets = await exists(join(layout.attempt(record.attempt), 'secrets'))
-    const next: JobRecord = { ...record, step: 'rendered', id: null }
+    const next: JobRecord = { ...record, step: 'rendered', id: null, launched: false }
     await this.#launch(next, layout, hasSecrets, script)
     if (next.refused !== null) return this.#ended(next, { ...NOTHING, state: 'failed', reason: next.refused })
     return jobOf(next, { ...NOTHING, state: 'queued', reason: checking })
@@ -229,6 +239,7 @@ export class FullSizeEngine implements Engine {
     let begun: boolean
     try {
       begun = await exists(join(layout.attempt(record.attempt), 'started'))
+      if (!record.launched && !this.#submitting.has(record.key)) await this.#relaunch(record, layout)
       sighting = await this.#scheduler.look(record.id, begun)
     } catch (error) {
       if (!(error instanceof Unreachable)) throw error

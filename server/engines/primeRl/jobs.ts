@@ -17,6 +17,8 @@ export interface JobRecord {
   step: 'train' | 'render' | 'rendered'
   /** The batch system's id; null until it has told. */
   id: string | null
+  /** Whether it may run: a crash can leave one that is known and still held. */
+  launched: boolean
   fromStep: number
   metricsFrom: number
   logsFrom: number
