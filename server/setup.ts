@@ -2,11 +2,13 @@
 
 import { reachOf } from './access/config.ts'
 import type { ServerConfig } from './config.ts'
+import { openClusters } from './engines/clusters.ts'
 import type { RunsSetup } from './runs/setup.ts'
 import { databaseOf } from './store/config.ts'
 
 /** `root` is the folder of package.json; the config's paths are whole already. */
-export function runsSetup({ server, store, runs, local }: ServerConfig, root: string): RunsSetup {
+export function runsSetup(config: ServerConfig, root: string): RunsSetup {
+  const { server, store, runs, local } = config
   const { folder } = store
   if (folder === undefined) throw new Error('The config names no data folder: give [store] folder.')
   return {
@@ -20,6 +22,7 @@ export function runsSetup({ server, store, runs, local }: ServerConfig, root: st
       projectBytes: runs.project_bytes ?? null,
       freeBytes: runs.free_bytes,
     },
+    engines: async ({ folder: data }) => openClusters(config, data, root),
     local:
       local.max_runs === 0
         ? null

@@ -90,7 +90,7 @@ export class EventFile {
       state: lastState(events) ?? (before.attempt === attempt ? before.state : null),
     }
     const durable = events.some(isMilestone)
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    if (before.bytes === 0) await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     crashPoint('events:before-samples')
     if (groups.bytes.length > 0) await appendAt(this.#samples, before.samplesBytes, groups.bytes, durable)
     crashPoint('events:before-append')
