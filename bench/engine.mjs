@@ -5,10 +5,10 @@
 //       [--batches 1,8,64,256] [--profile] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
 
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import { extname, join } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { serveFolder } from './serveFolder.mjs'
 
 /**
  * @typedef {import('./engine/measure.ts').Work} Work
@@ -54,7 +54,7 @@ async function build() {
 
 async function run() {
   const { chromium } = await import('playwright-core')
-  const server = await serve(values.built)
+  const server = await serveFolder(values.built)
   const browser = await chromium.launch({
     executablePath: values.chrome,
     args: ['--no-sandbox', '--enable-unsafe-webgpu', ...values.flags.split(' ').filter(Boolean)],
@@ -180,28 +180,5 @@ function driver() {
     return execFileSync('nvidia-smi', ['--query-gpu=name,driver_version', '--format=csv,noheader']).toString().trim()
   } catch {
     return null
-  }
-}
-
-/** @param {string} folder */
-async function serve(folder) {
-  /** @type {Record<string, string>} */
-  const types = { '.html': 'text/html', '.js': 'text/javascript', '.wasm': 'application/wasm' }
-  const server = createServer(async (request, response) => {
-    const { pathname } = new URL(request.url ?? '/', 'http://localhost')
-    const path = pathname === '/' ? '/index.html' : pathname
-    try {
-      const bytes = await readFile(join(folder, path))
-      response.setHeader('Content-Type', types[extname(path)] ?? 'application/octet-stream')
-      response.end(bytes)
-    } catch {
-      response.statusCode = 404
-      response.end()
-    }
-  })
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(null)))
-  return {
-    url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`,
-    close: () => server.close(),
   }
 }

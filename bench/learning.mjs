@@ -8,6 +8,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { chromium } from 'playwright-core'
+import { serveFolder } from './serveFolder.mjs'
 
 /** @typedef {import('../workers/protocol.ts').RunEvent} RunEvent */
 
@@ -25,8 +26,7 @@ const { values } = parseArgs({
 })
 
 const root = join(import.meta.dirname, '..')
-const built = join(root, 'dist/node/server/main.js')
-const server = await (await import(built)).serve({ webRoot: join(root, 'dist/web'), port: 0 })
+const server = await serveFolder(join(root, 'dist/web'))
 const browser = await chromium.launch({
   executablePath: values.chrome,
   args: ['--no-sandbox', '--enable-unsafe-webgpu', ...values.flags.split(' ').filter(Boolean)],
@@ -34,7 +34,7 @@ const browser = await chromium.launch({
 const curves = []
 for (const seed of values.seeds.split(',').map(Number)) curves.push(await take(seed))
 await browser.close()
-await server.close()
+server.close()
 writeFileSync(values.out, `${JSON.stringify(curves)}\n`)
 
 /**
