@@ -107,13 +107,21 @@ interface EventBase {
   source: string
 }
 
+/** What the reader can do about it, and so what a page should show: make room, or give a token. */
+export type Remedy = 'storage' | 'token'
+
 export type RunEvent = EventBase & RunEventBody
 
 export type RunEventBody =
   | { kind: 'started'; description: RunDescription; config: RunConfig }
   /** A file of the model on its way, before the run begins; bytes of all that is to be brought, null where nobody said. */
   | { kind: 'fetch'; file: string; doneBytes: number; totalBytes: number | null }
-  | { kind: 'state'; state: 'loading' | 'paused' | 'running' | 'finished' | 'stopped' | 'failed'; reason?: string }
+  | {
+      kind: 'state'
+      state: 'loading' | 'paused' | 'running' | 'finished' | 'stopped' | 'failed'
+      reason?: string
+      about?: Remedy
+    }
   /** A phase of step `step` begins; `line` is the marker of the line of step.ts that runs, for the page to light. */
   | { kind: 'phase'; step: number; phase: Phase; line: string; note?: string }
   | { kind: 'progress'; step: number; phase: Phase; done: number; total: number; tokensPerSecond?: number }
@@ -128,8 +136,7 @@ export type RunEventBody =
   | { kind: 'samples'; step: number; split: Split; groups: GroupRecord[] }
   | { kind: 'evaluation'; step: number; metrics: Metrics; seconds: number; environment: string }
   | { kind: 'saved'; save: SaveDescription }
-  /** `about: 'storage'`: there was no room, and the place where room is made should be shown. */
-  | { kind: 'note'; level: 'info' | 'warning' | 'error'; sentence: string; about?: 'storage' }
+  | { kind: 'note'; level: 'info' | 'warning' | 'error'; sentence: string; about?: Remedy }
   | { kind: 'memory'; gpuBytes: number; gpuPeakBytes: number; tensors: number; buffers: number }
 
 /** Keys are paths from the table in `workers/rl/metrics.ts`. */

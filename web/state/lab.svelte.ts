@@ -325,7 +325,8 @@ export class Lab {
     const here = this.#place.isTab
     if (here && event.kind === 'step' && run.config && run.secondsPerStep)
       this.device.remember(run.config, run.secondsPerStep)
-    if (event.kind === 'note' && event.about === 'storage' && here) this.drawer = 'storage'
+    // Where room is made, and where a token is given.
+    if ('about' in event && event.about && here) this.drawer = 'storage'
     if (event.kind !== 'state') return
     if (this.#pending === 'pausing' && event.state !== 'running') this.#pending = null
     if (event.state === 'finished' || event.state === 'failed' || (event.state === 'stopped' && !here)) {
@@ -351,8 +352,6 @@ export class Lab {
       return true
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error)
-      // Where room is made, and where a token is given.
-      if (error instanceof Error && ['StorageFull', 'GatedModel'].includes(error.name)) this.drawer = 'storage'
       return false
     }
   }

@@ -6,6 +6,7 @@ import type {
   DeviceDescription,
   ExportedFile,
   ModelDescription,
+  Remedy,
   RunDescription,
   RunEvent,
   RunEventBody,
@@ -22,6 +23,9 @@ import { EventLog } from './eventLog.ts'
 import { SaveClock, seconds } from './saving.ts'
 
 const FETCH_EVERY_MS = 200
+
+/** By the name of the error: it may come from a file, a hub or a disk. */
+const REMEDIES: Record<string, Remedy> = { StorageFull: 'storage', GatedModel: 'token' }
 
 /** What the host brings. */
 export interface TrainerServices {
@@ -144,7 +148,7 @@ async function begin(
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     if (earlier) await writer.describe({ ...summary, state: 'failed', reason })
-    log.announce(log.compose({ kind: 'state', state: 'failed', reason }))
+    log.announce(log.compose({ kind: 'state', state: 'failed', reason, about: REMEDIES[(error as Error).name] }))
     throw error
   }
 }
@@ -164,14 +168,34 @@ function summaryOf(request: StartRequest, earlier: RunSummary | null, record: Sa
   }
 }
 
+/** Passes on the newest of what it is told, so often at most; the last one comes too. */
+function rarely<T>(everyMs: number, say: (value: T) => void): { tell(value: T): void; end(): void } {
+  let waiting: T | null = null
+  let timer: ReturnType<typeof setTimeout> | null = null
+  const next = () => {
+    timer = null
+    if (waiting === null) return
+    say(waiting)
+    waiting = null
+    timer = setTimeout(next, everyMs)
+  }
+  return {
+    tell(value) {
+      waiting = value
+      if (timer === null) next()
+    },
+    end() {
+      if (timer !== null) clearTimeout(timer)
+      timer = null
+    },
+  }
+}
+
 async function load(services: TrainerServices, config: RunConfig, record: SaveRecord | null, log: EventLog) {
-  let told = 0
-  const learner = await services.openLearner(config, record?.header.choices ?? null, (progress) => {
-    const now = performance.now()
-    if (now - told < FETCH_EVERY_MS && progress.doneBytes !== progress.totalBytes) return
-    told = now
-    log.emit({ kind: 'fetch', ...progress })
-  })
+  const fetching = rarely<FetchProgress>(FETCH_EVERY_MS, (progress) => log.emit({ kind: 'fetch', ...progress }))
+  const learner = await services
+    .openLearner(config, record?.header.choices ?? null, fetching.tell)
+    .finally(() => fetching.end())
   const guard = new EnvironmentGuard(services.connectEnvironment, (sentence) =>
     log.emit({ kind: 'note', level: 'warning', sentence }),
   )
