@@ -21,10 +21,10 @@ describe.skipIf(missing !== null)('full-size runs through Ray', () => {
   let folder: string
   let project: Awaited<ReturnType<typeof makeProject>>
   beforeAll(async () => {
-    host = await startRay()
     folder = await mkdtemp(join(tmpdir(), 'rollout-lab-ray-'))
+    host = await startRay()
     project = await makeProject(folder)
-  }, 120_000)
+  }, 300_000)
   afterAll(async () => {
     await host?.stop()
     await rm(folder, { recursive: true, force: true })

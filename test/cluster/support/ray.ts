@@ -22,37 +22,48 @@ export interface RayHost {
   stop(): Promise<void>
 }
 
-export async function startRay({ gpus = 2 } = {}): Promise<RayHost> {
+export async function startRay(): Promise<RayHost> {
+  // On a busy machine its dashboard may miss its own deadline.
+  for (let tries = 1; ; tries++) {
+    // Sockets below it have names of at most 107 characters.
+    const folder = await mkdtemp('/tmp/lab-ray-')
+    try {
+      return { url: await start(folder), stop: () => stop(folder) }
+    } catch (error) {
+      await stop(folder)
+      if (tries === 3) throw error
+    }
+  }
+}
+
+async function start(folder: string): Promise<string> {
   const [port, dashboard] = await freePorts(2)
-  // Sockets below it have names of at most 107 characters.
-  const folder = await mkdtemp('/tmp/lab-ray-')
-  const env = { ...process.env, RAY_USAGE_STATS_ENABLED: '0', RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER: '0' }
-  const ray = (...args: string[]) => run(join(RAY_HOME, 'bin/ray'), args, { env })
-  await ray(
+  const env = { ...process.env, RAY_USAGE_STATS_ENABLED: '0' }
+  const options = [
     ...['start', '--head', `--port=${port}`, `--dashboard-port=${dashboard}`, '--dashboard-host=127.0.0.1'],
-    ...['--node-ip-address=127.0.0.1', '--num-cpus=4', `--num-gpus=${gpus}`, `--temp-dir=${folder}`],
+    ...['--node-ip-address=127.0.0.1', '--num-cpus=4', '--num-gpus=2', `--temp-dir=${folder}`],
     ...['--include-dashboard=true', '--disable-usage-stats', '--object-store-memory=100000000'],
-  )
+  ]
+  await run(join(RAY_HOME, 'bin/ray'), options, { env })
   const url = `http://127.0.0.1:${dashboard}`
   await until(async () => (await fetch(`${url}/api/version`)).ok, 'Ray answers', 90_000)
-  return {
-    url,
-    async stop() {
-      // Its own processes alone: those that name its folder.
-      const { stdout } = await run('sh', [
-        '-c',
-        'grep -lsaF -- "$1" /proc/[0-9]*/cmdline | cut -d/ -f3; true',
-        'sh',
-        folder,
-      ])
-      for (const pid of stdout.trim().split('\n').filter(Boolean).map(Number))
-        if (pid !== process.pid)
-          try {
-            process.kill(pid, 'SIGKILL')
-          } catch {
-            // It has gone meanwhile.
-          }
-      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
-    },
-  }
+  return url
+}
+
+/** Its own processes alone: those that name its folder. */
+async function stop(folder: string): Promise<void> {
+  const { stdout } = await run('sh', [
+    '-c',
+    'grep -lsaF -- "$1" /proc/[0-9]*/cmdline | cut -d/ -f3; true',
+    'sh',
+    folder,
+  ])
+  for (const pid of stdout.trim().split('\n').filter(Boolean).map(Number))
+    if (pid !== process.pid)
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // It has gone meanwhile.
+      }
+  await rm(folder, { recursive: true, force: true, maxRetries: 5 })
 }
