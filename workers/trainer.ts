@@ -216,7 +216,9 @@ export class LocalTrainer implements Trainer {
       await writer.describe(summary)
     } catch (error) {
       if (!(error instanceof StorageFull)) throw error
-      log.emit({ kind: 'note', level: 'error', sentence: error.message, about: 'storage' })
+      // On the way to the pause the same is found out once more.
+      if (this.#pauseReason !== error.message)
+        log.emit({ kind: 'note', level: 'error', sentence: error.message, about: 'storage' })
       this.#pauseBecause(error.message)
     }
   }

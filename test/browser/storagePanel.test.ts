@@ -47,8 +47,22 @@ const openStorage = async (tab: Page) => {
   await tab.getByRole('button', { name: 'models, runs and room' }).click()
   await storage(tab).waitFor()
 }
+/** Pictures to look at, into the folder that SHOTS names. */
 const shot = async (tab: Page, name: string) => {
-  if (process.env.SHOTS) await tab.screenshot({ path: join(process.env.SHOTS, `${name}.png`) })
+  if (!process.env.SHOTS) return
+  const size = tab.viewportSize()!
+  for (const [kind, width] of [
+    ['light', size.width],
+    ['dark', size.width],
+    ['phone', 390],
+  ] as const) {
+    await tab.emulateMedia({ colorScheme: kind === 'dark' ? 'dark' : 'light' })
+    await tab.setViewportSize({ width, height: 800 })
+    await tab.waitForTimeout(150)
+    await tab.screenshot({ path: join(process.env.SHOTS, `${name}-${kind}.png`) })
+  }
+  await tab.emulateMedia({ colorScheme: 'light' })
+  await tab.setViewportSize(size)
 }
 
 describe('a model of a hub, on the page', () => {
