@@ -193,7 +193,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const rest = events.rest()
     if (rest) this.#passEvents(rest)
     if (this.#over) return
-    if (!events.done)
+    if (events.done) this.node.saysDone = true
+    // A server that never says [DONE] says why each answer finished, or what went wrong, and ends its stream in order.
+    else if (!this.#erred && (this.node.saysDone || !events.finished))
       return this.#fail('lost', this.#begun ? 'its stream ended without [DONE]' : 'its stream was empty')
     this.#finish({ kind: 'answered', status: this.#status, erred: this.#erred })
     this.client.end()

@@ -57,6 +57,8 @@ export const nodeSchema = z.strictObject({
   admin_url: url.optional(),
   /** The environment variable that holds the node's API key. The key itself never stands in a file. */
   key_env: z.string().optional(),
+  /** Models that it serves beyond those that it lists: `transformers serve` lists the hub's alone. */
+  models: z.array(z.string().min(1)).default([]),
   /** Requests that may be on it at once; more wait here, fairly. */
   max_in_flight: count.max(100_000).default(256),
   /** One folder under two names: as this server writes it, and as the node reads it. */

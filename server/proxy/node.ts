@@ -43,6 +43,8 @@ export class Node {
   load: (Load & { at: number; inFlightThen: number }) | null = null
   models = new Map<string, ServedModel>()
   adapters = new Map<string, { state: AdapterState; reason: string | null }>()
+  /** Its streams end with [DONE]; one that does not was cut. */
+  saysDone = false
   /** It asked for patience until then, ms. */
   busyUntil = 0
   /** When the probe of its open breaker was last sent early, ms. */

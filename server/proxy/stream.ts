@@ -12,8 +12,11 @@ const CR = 0x0d
 const LONGEST_HELD = 1024 * 1024
 const DONE = /(^|\n)data: ?\[DONE\]\s*$/
 const USAGE = Buffer.from('"usage":')
+const FINISHED = ['"finish_reason":"', '"finish_reason": "'].map((text) => Buffer.from(text))
 
 export class EventWatch {
+  /** Whether a choice has said why it ended. */
+  finished = false
   #count = 0
   #held: Buffer[] = []
   #heldBytes = 0
@@ -67,6 +70,7 @@ export class EventWatch {
     this.#last = piece
     for (let at = endOfEvent(piece, 0); at > 0; at = endOfEvent(piece, at)) this.#count++
     if (piece.includes(USAGE)) this.#usage = piece
+    if (!this.finished) this.finished = FINISHED.some((text) => piece.includes(text))
   }
 }
 
@@ -91,15 +95,22 @@ function endOfEvent(bytes: Buffer, start: number): number {
   }
 }
 
-/** The error of an event that is nothing else, as vLLM sends one when its engine fails; null for any other event. */
-export function errorOf(event: Buffer): { message: string; code: number | null } | null {
-  const text = event.toString('utf8', 0, Math.min(event.length, 4096))
-  if (!/^data: ?\{"(error|object": ?"error)"/.test(text)) return null
+const ERRORS = ['data: {"error"', 'data: {"object":"error"'].map((text) => Buffer.from(text))
+
+/**
+ * The error among whole events, as vLLM sends one when its engine fails; null when there is none. In a model's words the
+ * same would have its quotes escaped.
+ */
+export function errorOf(events: Buffer): { message: string; code: number | null } | null {
+  const at = Math.max(...ERRORS.map((text) => events.indexOf(text)))
+  if (at < 0) return null
+  const end = events.indexOf(LF, at)
   try {
-    const value = JSON.parse(text.slice(text.indexOf('{'), text.indexOf('\n')))
+    const value = JSON.parse(events.toString('utf8', at + 'data: '.length, end < 0 ? events.length : end))
     const error = value.error ?? value
     const code = Number(error.code)
-    return { message: String(error.message ?? ''), code: Number.isInteger(code) ? code : null }
+    const message = typeof error === 'string' ? error : String(error.message ?? '')
+    return { message, code: Number.isInteger(code) ? code : null }
   } catch {
     return null
   }

@@ -69,9 +69,13 @@ export class Watch {
 
   /** What the node serves, asked now. Throws when it does not tell. */
   async readModels(): Promise<void> {
+    const { node } = this
     const { status, text } = await this.#ask('/v1/models')
-    if (status !== 200) throw new Error(`/v1/models answered with ${status}`)
-    this.node.models = parseModels(text)
+    const named = node.config.models
+    if (status !== 200 && !named.length) throw new Error(`/v1/models answered with ${status}`)
+    const models = status === 200 ? parseModels(text) : new Map<string, ServedModel>()
+    for (const id of named) if (!models.has(id)) models.set(id, { id, root: id, parent: null, maxModelLength: null })
+    node.models = models
     this.#modelsAt = Date.now()
   }
 

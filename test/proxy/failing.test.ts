@@ -267,6 +267,56 @@ describe('a node that lies', () => {
   })
 })
 
+describe('a node that never says [DONE]', () => {
+  // As `transformers serve` ends a stream.
+  const finish =
+    'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":4,"completion_tokens":1}}\n\n'
+  const undone: Behaviour = (_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.end(chunkOf('one') + finish)
+  }
+
+  it('is believed when its stream says why it finished', async () => {
+    const [a] = await nodes({ behave: undone })
+    const started = await start([a])
+    const { text } = await chat(started, { stream: true })
+    expect(text).toBe(chunkOf('one') + finish)
+    const [row] = (await send(started, '/api/proxy/usage')).json.usage
+    expect([row.failed, row.promptTokens, row.completionTokens, row.estimated]).toEqual([0, 4, 1, 0])
+  })
+
+  it('is not when it has said [DONE] before', async () => {
+    const [a] = await nodes({})
+    const started = await start([a])
+    expect((await chat(started, { stream: true })).text).toContain('[DONE]')
+    a.script.behave = undone
+    expect((await chat(started, { stream: true })).text).toContain('its stream ended without [DONE]')
+  })
+
+  it('has failed when it tells of an error in words, which are passed on alone', async () => {
+    const error = 'data: {"error": "CUDA out of memory"}\n\n'
+    const [a] = await nodes({
+      behave: (_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(chunkOf('one'))
+        setTimeout(() => response.end(error), 50)
+      },
+    })
+    const started = await start([a])
+    const { text } = await chat(started, { stream: true })
+    expect(text).toBe(chunkOf('one') + error)
+    expect((await send(started, '/api/proxy/usage')).json.usage[0].failed).toBe(1)
+  })
+})
+
+it('a node that does not list its models serves those that the config names', async () => {
+  const [a] = await nodes({ models: [], behave: answerBriefly })
+  a.script.models = ['other']
+  const started = await start([a], {}, { models: ['base'] })
+  a.script.models = ['base']
+  expect((await chat(started)).status).toBe(200)
+})
+
 describe('retries', () => {
   it('go to other nodes, twice at most, and the last words are the node’s own', async () => {
     const behind = await nodes(...times(4, () => ({ behave: fail(503) })))
@@ -320,7 +370,7 @@ describe('breakers', () => {
     const [a, b] = await nodes({ models: ['only-a', 'base'], behave: fail(500) }, {})
     const started = await start([a, b], {
       retries: { most: 0 },
-      breaker: { open_seconds: 0.3 },
+      breaker: { open_seconds: 60 },
       health: { every_seconds: 60 },
     })
     for (let i = 0; i < 5; i++) expect((await chat(started, { model: 'only-a' })).status).toBe(500)
@@ -338,7 +388,7 @@ describe('breakers', () => {
       await answered
       await answerBriefly(request, response)
     }
-    await until(() => Date.now() > first(started).state.until!)
+    first(started).breaker.until = Date.now()
     const crowd = times(50, () => chat(started))
     await until(() => b.asked.length === 20 + 49)
     expect(a.asked).toHaveLength(6)
