@@ -7,7 +7,10 @@ export function elsewhere(origins: () => readonly string[]) {
     origin: (origin) => (origins().includes(origin) ? origin : null),
     allowMethods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
     allowHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'Last-Event-ID', 'Range', 'X-Request-Id'],
-    exposeHeaders: ['Content-Range', 'Idempotent-Replayed', 'Location', 'Retry-After', 'X-Request-Id'],
+    exposeHeaders: [
+      ...['Content-Disposition', 'Content-Range', 'ETag', 'Idempotent-Replayed', 'Location', 'Retry-After'],
+      ...['X-Attempt', 'X-End', 'X-Next-Offset', 'X-Request-Id'],
+    ],
     maxAge: 600,
   })
 }

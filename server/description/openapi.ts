@@ -2,6 +2,7 @@
 
 import type { Hono } from 'hono'
 import { generateSpecs } from 'hono-openapi'
+import { OPERATIONS } from './operations.ts'
 
 export interface Operation {
   summary?: string
@@ -25,6 +26,7 @@ signed in by a cookie. Every error is \`{ "error": "a sentence" }\`; every answe
 export async function describe(app: Hono): Promise<OpenApiDocument> {
   const document = await generateSpecs(app, {
     includeEmptyPaths: true,
+    exclude: ['/', '/api/openapi.json'],
     documentation: {
       info: { title: 'Rollout Lab', version: '1', description: DESCRIPTION },
       components: {
@@ -36,5 +38,20 @@ export async function describe(app: Hono): Promise<OpenApiDocument> {
       security: [{ key: [] }, { page: [] }],
     },
   })
-  return document as unknown as OpenApiDocument
+  return withOperations(document as unknown as OpenApiDocument)
+}
+
+/** Routes that do not describe themselves, by the list of those. */
+function withOperations(document: OpenApiDocument): OpenApiDocument {
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const [method, own] of Object.entries(methods)) {
+      // The library tells of its own answer there, which no route of ours gives.
+      if (own.responses?.[400]) own.responses[400] = { description: 'A sentence that says what is wrong.' }
+      const about = OPERATIONS[`${method.toUpperCase()} ${path}`]
+      if (!about || own.summary) continue
+      const parameters = [...(own.parameters ?? []), ...(about.parameters ?? [])]
+      methods[method] = { ...own, ...about, parameters }
+    }
+  }
+  return document
 }

@@ -18,35 +18,56 @@ export function redactor(variables: Record<string, string>): Redactor {
   const needles = [...new Set(values.flatMap((value) => [value, JSON.stringify(value).slice(1, -1)]))]
     .filter(({ length }) => length >= SHORTEST)
     .sort((a, b) => b.length - a.length)
+  const whole = new Search(needles)
   // Latin-1 keeps bytes one to one, so a stream can be cut anywhere.
-  const inBytes = needles.map((needle) => Buffer.from(needle).toString('latin1'))
+  const bytewise = new Search(needles.map((needle) => Buffer.from(needle).toString('latin1')))
   let held = ''
-
-  const replace = (text: string, list: readonly string[]) =>
-    list.reduce((done, needle) => done.replaceAll(needle, MARK), text)
   return {
-    text: (text) => replace(text, needles),
+    text: (text) => whole.replace(text, true).done,
     part(bytes) {
-      const text = replace(held + Buffer.from(bytes).toString('latin1'), inBytes)
-      const keep = longestBeginning(text, inBytes)
-      held = text.slice(text.length - keep)
-      return Buffer.from(text.slice(0, text.length - keep), 'latin1')
+      const { done, rest } = bytewise.replace(held + Buffer.from(bytes).toString('latin1'), false)
+      held = rest
+      return Buffer.from(done, 'latin1')
     },
     end() {
-      const rest = Buffer.from(held, 'latin1')
+      const { done } = bytewise.replace(held, true)
       held = ''
-      return rest
+      return Buffer.from(done, 'latin1')
     },
   }
 }
 
-/** How much of the end of a text may be the beginning of a needle. */
-function longestBeginning(text: string, needles: readonly string[]): number {
-  let longest = 0
-  for (const needle of needles) {
-    for (let length = Math.min(needle.length - 1, text.length); length > longest; length--) {
-      if (needle.startsWith(text.slice(text.length - length))) longest = length
+/** Replaces the leftmost, then longest needle, again and again. */
+class Search {
+  readonly #pattern: RegExp | null
+  readonly #longest: number
+
+  constructor(private readonly needles: readonly string[]) {
+    const escaped = needles.map((needle) => needle.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
+    this.#pattern = needles.length > 0 ? new RegExp(escaped.join('|'), 'g') : null
+    this.#longest = needles[0]?.length ?? 0
+  }
+
+  /** `rest`, from where a needle may have begun, is empty when the text is known to have ended. */
+  replace(text: string, ended: boolean): { done: string; rest: string } {
+    if (!this.#pattern) return { done: text, rest: '' }
+    let done = ''
+    for (let at = 0; ; ) {
+      const begun = ended ? text.length : this.#begun(text, at)
+      this.#pattern.lastIndex = at
+      const match = this.#pattern.exec(text)
+      if (!match || match.index >= begun) return { done: done + text.slice(at, begun), rest: text.slice(begun) }
+      done += text.slice(at, match.index) + MARK
+      at = match.index + match[0].length
     }
   }
-  return longest
+
+  /** The first place from which the rest of a text is the beginning of a needle; its length where there is none. */
+  #begun(text: string, from: number): number {
+    for (let at = Math.max(from, text.length - this.#longest + 1); at < text.length; at++) {
+      const rest = text.slice(at)
+      if (this.needles.some((needle) => needle.length > rest.length && needle.startsWith(rest))) return at
+    }
+    return text.length
+  }
 }
