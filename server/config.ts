@@ -15,6 +15,7 @@ import { logSchema } from './observe/config.ts'
 import { nodeSchema, proxySchema } from './proxy/config.ts'
 import { localSchema, runsSchema } from './runs/config.ts'
 import { secretsSchema } from './secrets/config.ts'
+import { artifactsSchema } from './store/artifacts/config.ts'
 import { storeSchema } from './store/config.ts'
 
 export const configSchema = z
@@ -22,6 +23,7 @@ export const configSchema = z
     server: serverSchema.prefault({}),
     access: accessSchema.prefault({}),
     store: storeSchema.prefault({}),
+    artifacts: artifactsSchema.optional(),
     secrets: secretsSchema.prefault({}),
     log: logSchema.prefault({}),
     runs: runsSchema.prefault({}),

@@ -4,6 +4,7 @@ import { reachOf } from './access/config.ts'
 import type { ServerConfig } from './config.ts'
 import { openClusters } from './engines/clusters.ts'
 import type { RunsSetup } from './runs/setup.ts'
+import { artifactsOf } from './store/artifacts/config.ts'
 import { databaseOf } from './store/config.ts'
 
 /** `root` is the folder of package.json; the config's paths are whole already. */
@@ -15,6 +16,7 @@ export function runsSetup(config: ServerConfig, root: string): RunsSetup {
     root,
     data: folder,
     database: databaseOf(store),
+    artifacts: artifactsOf(config.artifacts),
     loopback: reachOf(server) === 'loopback',
     limits: {
       keepDays: runs.keep_days ?? null,
