@@ -2,10 +2,10 @@
 // anchors beside them, as ratios of one run.
 //
 //   npm run bench [-- --chrome PATH] [--work tiny,smol135,qwen05] [--formats f32,f16,int8,int4] [--policies compiled,plain]
-//       [--batches 1,8,64,256] [--profile] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
+//       [--batches 1,8,64,256] [--verify] [--profile] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
 
 import { execFileSync, spawnSync } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { serveFolder } from './serveFolder.mjs'
@@ -29,6 +29,7 @@ const { values } = parseArgs({
     rows: { type: 'string', default: '' },
     recompute: { type: 'string', default: '' },
     profile: { type: 'boolean', default: false },
+    verify: { type: 'boolean', default: false },
     anchors: { type: 'string', default: '' },
     out: { type: 'string', default: '' },
     built: { type: 'string', default: join(root, 'dist/bench') },
@@ -50,6 +51,7 @@ async function build() {
     worker: { format: 'es' },
     build: { outDir: values.built, emptyOutDir: true, target: 'es2022', chunkSizeWarningLimit: 4000 },
   })
+  await cp(join(root, 'models/lab-tiny'), join(values.built, 'models/lab-tiny'), { recursive: true })
 }
 
 async function run() {
@@ -61,11 +63,13 @@ async function run() {
   })
   /** @type {Line[]} */
   const results = []
+  /** @type {object[]} */
+  const verified = []
   const began = new Date().toISOString()
   /** @type {string | null} */
   let device = null
   try {
-    for (const work of plan()) {
+    for (const work of values.verify ? ['verify'] : plan()) {
       const page = await browser.newPage()
       page.on('pageerror', (error) => console.error(error.message))
       page.on('console', (message) => message.type() === 'error' && console.error(message.text()))
@@ -78,6 +82,10 @@ async function run() {
         for (const message of heard) {
           if (message.device) device = message.device
           if (message.error) console.error(message.error)
+          if (message.verified) {
+            verified.push(message.verified)
+            console.log(JSON.stringify(message.verified))
+          }
           if (message.line) {
             results.push(message.line)
             console.log(sentence(message.line))
@@ -96,7 +104,7 @@ async function run() {
   for (const line of ratios(results, anchors)) console.log(line)
   if (values.out) {
     const commit = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root }).stdout?.toString().trim()
-    const report = { began, device, driver: driver(), chromium: values.chrome, commit, results, anchors }
+    const report = { began, device, driver: driver(), chromium: values.chrome, commit, results, verified, anchors }
     await writeFile(values.out, `${JSON.stringify(report, null, 1)}\n`)
   }
 }

@@ -3,6 +3,7 @@
 //
 //   npm run build && node bench/learning.mjs [--recipe "Reverse text on lab-tiny"] [--seeds 1,2,3] [--chrome PATH]
 //       [--flags=--use-webgpu-adapter=swiftshader] [--out curves.json] [--shots FOLDER] [--minutes 8] [--steps 200]
+//       [--dtype int8]
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,6 +23,7 @@ const { values } = parseArgs({
     shots: { type: 'string', default: '' },
     minutes: { type: 'string', default: '8' },
     steps: { type: 'string', default: '' },
+    dtype: { type: 'string', default: '' },
   },
 })
 
@@ -56,6 +58,10 @@ async function take(seed) {
     const field = page.getByLabel(label, { exact: true }).first()
     await field.fill(value)
     await field.press('Enter')
+  }
+  if (values.dtype) {
+    await page.getByPlaceholder('Find a setting').fill('Frozen weights as')
+    await page.getByLabel('Frozen weights as', { exact: true }).selectOption(values.dtype)
   }
   const started = performance.now()
   await page.locator('header').getByRole('button', { name: 'Play' }).click()

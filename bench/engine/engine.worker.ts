@@ -2,16 +2,23 @@
 
 import { openDevice } from '../../workers/gpu/device.ts'
 import { measure, type Work } from './measure.ts'
+import { verify } from './verify.ts'
 
-self.onmessage = async ({ data }: MessageEvent<Work[]>) => {
+self.onmessage = async ({ data }: MessageEvent<(Work | 'verify')[]>) => {
   try {
     const device = await openDevice({ backend: 'webgpu', allowSoftware: true })
     postMessage({ device: device.adapter, features: device.features })
     for (const work of data) {
       try {
-        await measure(device, work, (line) => postMessage({ line }))
+        if (work === 'verify') await verify(device, (line) => postMessage({ verified: line }))
+        else await measure(device, work, (line) => postMessage({ line }))
       } catch (error) {
-        postMessage({ line: { ...work, error: error instanceof Error ? error.message : String(error) } })
+        postMessage({
+          line: {
+            ...(work === 'verify' ? { policy: 'verify' } : work),
+            error: error instanceof Error ? error.message : String(error),
+          },
+        })
       }
     }
     postMessage({ done: true })
