@@ -9,6 +9,7 @@ import { tableToToml } from '../../../configs/write.ts'
 import { compileConfig, type Draft } from '../../compile/compile.ts'
 import { isBundled } from '../../compile/trainer.ts'
 import { sizeOf } from '../../store/events/appendOnly.ts'
+import { isNoRoom } from '../../store/events/fullDisk.ts'
 import type { JobSpec } from '../engine.ts'
 import { exists, type RunLayout } from './layout.ts'
 import { badVariable, slug } from './names.ts'
@@ -45,7 +46,19 @@ export interface PrepareOptions {
   multiNode: boolean
 }
 
+/** Throws a sentence where the shared disk is full; called again once there is room, it begins anew. */
 export async function prepare(spec: JobSpec, layout: RunLayout, options: PrepareOptions): Promise<Prepared> {
+  try {
+    return await prepared(spec, layout, options)
+  } catch (error) {
+    if (!isNoRoom(error)) throw error
+    throw new Error(`There is no room left on the shared disk for ${layout.folder}: delete runs, or give it more.`, {
+      cause: error,
+    })
+  }
+}
+
+async function prepared(spec: JobSpec, layout: RunLayout, options: PrepareOptions): Promise<Prepared> {
   const { table, findings } = compiled(spec.config)
   const refusal = findings.find(({ act }) => act === 'refuse')
   if (refusal) throw new Error(refusal.sentence)
