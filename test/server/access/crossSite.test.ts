@@ -45,7 +45,7 @@ describe('a form of another page', () => {
     for (const type of [form, 'text/plain', 'multipart/form-data; boundary=x', 'application/json']) {
       const answer = await door.fetch('/api/keys', {
         method: 'POST',
-        headers: { ...headers, cookie, 'content-type': type },
+        headers: { ...(headers as Record<string, string>), cookie, 'content-type': type },
         body: '{"name":"stolen","scopes":["operator"]}',
       })
       expect(answer.status).toBe(403)
