@@ -7,9 +7,8 @@ import type { RunLibrary, RunState, RunSummary } from '../workers/storage/store.
 import { newRunId } from './runName.ts'
 import { type ServerLine, serverConnection } from './server/connection.ts'
 
-export type { OpenPrompter, OpenTrainer, Prompter, Storeroom } from '../workers/host.browser.ts'
+export type { KeptModel, OpenPrompter, OpenTrainer, Prompter, Storeroom } from '../workers/host.browser.ts'
 export { openPrompter, openStoreroom } from '../workers/host.browser.ts'
-export type { KeptModel } from '../workers/hub/place.ts'
 
 export type Target = { kind: 'tab' } | ({ kind: 'server' } & ServerLine)
 

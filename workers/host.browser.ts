@@ -23,7 +23,7 @@ export function openRuns(): Promise<RunLibrary> {
   return openBrowserLibrary({ name: RUNS })
 }
 
-export type { Storeroom } from './host/storeroom.browser.ts'
+export type { KeptModel, Storeroom } from './host/storeroom.browser.ts'
 
 /** All that this browser keeps, for whoever makes room in it. */
 export function openStoreroom(runs = RUNS): Storeroom {

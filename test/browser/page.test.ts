@@ -51,7 +51,8 @@ async function openToml({ page }: Watched) {
 const overhang = (tab: Page) => tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)
 
 /** What must not happen before a click: weights fetched, a worker started. */
-const work = (requests: string[]) => requests.filter((url) => /\/models\/|safetensors|\.worker\.ts\?/.test(url))
+const work = (requests: string[]) =>
+  requests.filter((url) => /\/models\/(?!index\.ts)|safetensors|\.worker\.ts\?/.test(url))
 
 describe('opening the page', () => {
   it('shows the first recipe and a Play button, complains of nothing and fetches no weights', async () => {

@@ -14,6 +14,8 @@ import { readCard } from '../policy/card.ts'
 import type { Read } from '../policy/weights.ts'
 import type { CheckpointLibrary } from '../storage/store.ts'
 
+export type { KeptModel } from '../hub/place.ts'
+
 export interface Storeroom {
   models(): Promise<KeptModel[]>
   removeModel(id: string): Promise<void>
