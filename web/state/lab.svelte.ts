@@ -105,6 +105,14 @@ export class Lab {
     this.#run?.config && this.driven ? this.draft.differencesFrom(this.#run.config) : [],
   )
 
+  /** Finds out who one is at the server, and whether it is at work. */
+  async greetServer(): Promise<void> {
+    const { server, remote } = this
+    if (!server || !remote) return
+    await server.session.open()
+    if (server.session.signedIn) await remote.shelf.refresh()
+  }
+
   /** Runs from now on are begun there. A run in this tab is left to be stopped by whoever started it. */
   choose(target: Target['kind']): void {
     if (target === this.#target || !this.canChoose) return

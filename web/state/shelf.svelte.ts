@@ -38,6 +38,11 @@ export class Shelf {
     ) ?? null,
   )
 
+  /** The newest run that a server is at work on. */
+  readonly atWork = $derived(
+    this.#rows.find(({ summary }) => summary.state === 'running' || summary.state === 'loading')?.summary ?? null,
+  )
+
   async refresh(): Promise<void> {
     if (this.#connection.kind === 'tab' && !isSecureContext) {
       this.#problem = 'Browsers keep runs for secure addresses only, so there are none here.'
