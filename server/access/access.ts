@@ -75,7 +75,7 @@ export class Access {
     private readonly instance: string,
   ) {
     const { db, config, report, now } = options
-    this.keys = new Keys(db, now, (name) => this.#live.end(`key ${name}`))
+    this.keys = new Keys(db, now, (name) => this.#live.endAllOf(name))
     this.audit = new Audit(db, now)
     this.#links = new Links(now)
     this.#sessions = new Sessions(db, () => config().access.session_hours, now)
@@ -223,13 +223,15 @@ export class Access {
     const cookie = this.#cookie(c)
     deleteCookie(c, this.#cookieName, this.#cookieOptions())
     if (cookie === undefined) return
-    await this.#sessions.end(digestOf(cookie))
-    this.#live.end(`session ${digestOf(cookie)}`)
+    const digest = digestOf(cookie)
+    const row = await this.#sessions.peek(digest)
+    await this.#sessions.end(digest)
+    this.#live.end(row?.key_name ? `session ${digest} ${row.key_name}` : `session ${digest}`)
   }
 
   /** Writes into the audit log; `require` does it for every write by itself. */
   async record(c: Context, { key, project }: Principal, status = c.res.status): Promise<void> {
-    await this.audit.write({
+    const entry = {
       key_name: key,
       project,
       action: `${c.req.method} ${routePath(c)}`,
@@ -237,7 +239,9 @@ export class Access {
       status,
       request_id: c.get('requestId') ?? '',
       address: addressOf(c),
-    })
+    }
+    // What was done is done: that nobody could write it down is told, and does not make it a failure.
+    await this.audit.write(entry).catch((error) => this.options.report('writing the audit log', error))
   }
 
   /** Ends every answer that streams. */
@@ -271,7 +275,7 @@ export class Access {
     if (key_name === null) return this.#owner(BROWSER, 'session', `session ${digest}`)
     const row = await this.keys.named(key_name)
     if (!row) return null
-    const ended = AbortSignal.any([this.#live.signal(`session ${digest}`), this.#live.signal(`key ${key_name}`)])
+    const ended = this.#live.signal(`session ${digest} ${key_name}`)
     return { key: key_name, project: row.project, scopes: scopesOf(row), via: 'session', ended }
   }
 
@@ -292,10 +296,10 @@ export class Access {
   }
 
   async #isGood(id: string): Promise<boolean> {
-    const [kind, rest] = id.split(' ')
-    if (kind === 'key') return (await this.keys.named(rest)) !== null
-    if (kind === 'session') return (await this.#sessions.peek(rest)) !== null
-    return true
+    const [kind, name, key] = id.split(' ')
+    if (kind === 'key') return (await this.keys.named(name)) !== null
+    if (kind !== 'session') return true
+    return (await this.#sessions.peek(name)) !== null && (key === undefined || (await this.keys.named(key)) !== null)
   }
 
   #howToEnter(): string {

@@ -4,17 +4,26 @@
 import { getEventListeners } from 'node:events'
 
 const EVERY_MS = 2_000
+const FORGOTTEN_AFTER_MS = 3_600_000
+const ENDED = 'The key was revoked or has expired, the page has signed out, or the server is ending.'
+
+interface Right {
+  controller: AbortController
+  askedAt: number
+}
 
 export class Live {
-  #controllers = new Map<string, AbortController>()
+  #rights = new Map<string, Right>()
   #timer: NodeJS.Timeout
 
   /** `isGood` says of an id whether its right still holds. */
   constructor(isGood: (id: string) => Promise<boolean>, failed: (error: unknown) => void) {
     this.#timer = setInterval(async () => {
       try {
-        for (const [id, { signal }] of [...this.#controllers]) {
-          if (getEventListeners(signal, 'abort').length > 0 && !(await isGood(id))) this.end(id)
+        for (const [id, { controller, askedAt }] of [...this.#rights]) {
+          if (getEventListeners(controller.signal, 'abort').length > 0) {
+            if (!(await isGood(id))) this.end(id)
+          } else if (Date.now() - askedAt > FORGOTTEN_AFTER_MS) this.#rights.delete(id)
         }
       } catch (error) {
         failed(error)
@@ -24,21 +33,25 @@ export class Live {
   }
 
   signal(id: string): AbortSignal {
-    const controller = this.#controllers.get(id) ?? new AbortController()
-    this.#controllers.set(id, controller)
-    return controller.signal
+    const right = this.#rights.get(id) ?? { controller: new AbortController(), askedAt: 0 }
+    right.askedAt = Date.now()
+    this.#rights.set(id, right)
+    return right.controller.signal
   }
 
   end(id: string) {
-    this.#controllers
-      .get(id)
-      ?.abort(new Error('The key was revoked or has expired, the page has signed out, or the server is ending.'))
-    this.#controllers.delete(id)
+    this.#rights.get(id)?.controller.abort(new Error(ENDED))
+    this.#rights.delete(id)
+  }
+
+  /** Ends all whose id has such a last word. */
+  endAllOf(word: string) {
+    for (const id of [...this.#rights.keys()]) if (id.endsWith(` ${word}`)) this.end(id)
   }
 
   /** Ends all. */
   close() {
     clearInterval(this.#timer)
-    for (const id of [...this.#controllers.keys()]) this.end(id)
+    for (const id of [...this.#rights.keys()]) this.end(id)
   }
 }
