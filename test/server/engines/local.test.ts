@@ -223,7 +223,7 @@ describe('this machine as an engine', () => {
     const id = await submit(engine, { config: { max_steps: 200 } })
     expect(await ended(engine, id)).toMatchObject({
       state: 'failed',
-      reason: expect.stringMatching(/MB of memory.*local.memory_mb/),
+      reason: expect.stringMatching(/MB of memory.*local.memory_bytes/),
     })
   })
 
