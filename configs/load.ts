@@ -53,18 +53,19 @@ const RUN: Contract<RunConfig> = {
         '[trainer.loss] with ratio masks is prime-rl\'s loss of 2026-01, so loss.type = "ratio_mask" here.'
       findings.push({ at: masks, what: 'key', kind: 'alias', sentence })
     }
-    const nested = isTable(file.orchestrator) || (isTable(file.trainer) && !isTable(file.trainer.args))
+    // A file of prime-rl, of either program: `sft` has its tables at the root.
+    const supervised = isTable(file.data) && isTable(file.optim)
+    const nested = supervised || isTable(file.orchestrator) || (isTable(file.trainer) && !isTable(file.trainer.args))
     if (!nested || getAt(draft, ['lora', 'enabled']) !== undefined) return
     const fromLora = [...origins.values()].find((path) => LORA_TABLE.test(formatPath(path)))
     if (!isTable(draft.lora)) draft.lora = {}
     Object.assign(draft.lora as Table, { enabled: fromLora !== undefined || origins.has('lora.r') })
     if (getAt(draft, ['lora', 'enabled']) === false) {
       findings.push({
-        at: [isTable(file.trainer) ? 'trainer' : 'orchestrator'],
+        at: [supervised ? 'data' : isTable(file.trainer) ? 'trainer' : 'orchestrator'],
         what: 'key',
         kind: 'default',
-        sentence:
-          'Without [trainer.model.lora] prime-rl trains every weight, so lora.enabled = false; add that table to train adapters.',
+        sentence: `Without [${supervised ? '' : 'trainer.'}model.lora] prime-rl trains every weight, so lora.enabled = false; add that table to train adapters.`,
         warning: true,
       })
     }

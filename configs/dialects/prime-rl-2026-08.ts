@@ -66,6 +66,7 @@ inference.vllm*
 inference.deployment: type gpus_per_node num_nodes
 inference.log: level json_logging
 
-data: name batch_size seq_len micro_batch_size shuffle seed loss_mask* subsets splits probabilities stopping_strategy
+renderer: name
+data: type name batch_size seq_len micro_batch_size shuffle seed loss_mask* subsets splits probabilities stopping_strategy
 val: interval data*
 `

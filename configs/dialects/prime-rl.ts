@@ -153,6 +153,12 @@ export const PRIME_RL: Dialect = {
     'buffer.env_ratios': ratios,
     'eval.eval_base_model': evalBase,
     mask_env_responses: structural,
+    'data.type': (value) =>
+      value === 'sft' ? { set: { type: 'sft' } } : { set: { 'remote.prime_rl.data.type': value } },
+    'data.splits': (value) =>
+      Array.isArray(value) && value.length === 1
+        ? { set: { 'data.split': value[0] } }
+        : { set: { 'remote.prime_rl.data.splits': value } },
     'env[].group_size': (value) => ({
       unless: { rollouts_per_example: value },
       note: 'The group size of one source is rollouts_per_example here, for all environments',

@@ -87,8 +87,9 @@ export function compile(input: string, id: TargetId, set: readonly string[] = []
     return { ...head, problems }
   }
   const { table, findings } = compileConfig(loaded.config, id)
+  const { title, pin } = tableFor(loaded.config, id)
   const origin = originsOf(input)
-  const text = tableToToml(table, `${target.title} (${target.pin}), compiled by rollout-lab.`)
+  const text = tableToToml(table, `${title} (${pin}), compiled by rollout-lab.`)
   const written = readSource(text, 'toml')
   const told = findings.filter(({ sentence }) => sentence !== '')
   const placed = told.map(({ act, sentence, knob, to }): CompileNote => {
@@ -106,7 +107,13 @@ export function compile(input: string, id: TargetId, set: readonly string[] = []
 
 /** A config that loads, in the target's words; a finding of act `refuse` means that it must not be used. */
 export function compileConfig(config: RunConfig, id: TargetId): Draft {
-  return new Compiling(config, TARGETS[id]).run()
+  return new Compiling(config, tableFor(config, id)).run()
+}
+
+/** Runs with rewards and supervised ones may be two programs. */
+export function tableFor(config: RunConfig, id: TargetId): Target {
+  const target = TARGETS[id]
+  return (config.type === 'sft' && target.supervised) || target
 }
 
 class Compiling {
@@ -186,7 +193,9 @@ class Compiling {
       }
     }
     for (const { path, why } of unsafeTexts(this.table, this.target.nullIsNone)) this.refuse(path, why, ': ')
-    for (const { path, sentence } of brokenRules(this.table, id)) {
+    // The rules are of the config for runs with rewards.
+    const broken = this.target === TARGETS[id] ? brokenRules(this.table, id) : []
+    for (const { path, sentence } of broken) {
       const knob = this.origin(parsePath(path) ?? [])
       this.findings.push({ act: 'refuse', sentence, knob, to: path, lost: [knob] })
     }

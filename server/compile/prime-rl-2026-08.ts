@@ -3,7 +3,8 @@
 import { PRIME_RL_2026_08 } from '../../configs/dialects/prime-rl-2026-08.ts'
 import type { Table } from '../../configs/path.ts'
 import type { RunConfig } from '../../configs/schema.ts'
-import { onlyRl, WITHIN } from './shares.ts'
+import { PRIME_RL_SFT } from './prime-rl-2026-08-sft.ts'
+import { WITHIN } from './shares.ts'
 import { defined, evaluationRow, sourceRows } from './sources.ts'
 import { isDefault, lost, made, type Outcome, type Row, same, shown, type Target, when } from './target.ts'
 import {
@@ -23,7 +24,7 @@ const EXTRA = `${SAMPLING}.extra_body`
 const ALGO = 'orchestrator.algo'
 
 const rows: Row[] = [
-  onlyRl("prime-rl's sft entrypoint reads another config"),
+  made('type', null, 'rl; sft by a table of its own', () => []),
   same('name', 'run.name'),
   modelRow(),
   lost('seed', 'note', 'prime-rl has no seed of a whole run, so full-size runs are not repeated token by token'),
@@ -281,5 +282,6 @@ export const PRIME_RL: Target = {
     },
     ...(kept(config, 'inference') === undefined ? [defined('inference', {})] : []),
   ],
+  supervised: PRIME_RL_SFT,
   nullIsNone: true,
 }

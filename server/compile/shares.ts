@@ -1,6 +1,7 @@
 // Rows that every target has in the same words: what is only of this device, and what nobody else can do.
 // Knows no target by name.
 
+import { knobs } from '../../configs/schema.ts'
 import { lost, made, parts, type Row } from './target.ts'
 
 /** `type = "sft"` learns without rollouts; the three targets are about rollouts. */
@@ -17,18 +18,18 @@ export function onlyRl(whose: string): Row {
   )
 }
 
+const ABOUT: Record<string, string> = {
+  'browser.hub': 'models are found there by HF_ENDPOINT',
+  'browser.rescored_groups': "it is about this page's token view",
+  'browser.environment_deadline_ms': 'it is about environments in this tab',
+}
+
 /** Knobs of this device and of how it works through a step: they change time and memory, never what is learned. */
 export const DEVICE: Row[] = [
   lost('micro_batch_size', 'note', 'sequences are packed by tokens there; it changes memory, never the update'),
-  lost('browser.backend', 'note', 'it is about this device'),
-  lost('browser.base_dtype', 'note', 'it is about this device'),
-  lost('browser.slots', 'note', 'it is about this device'),
-  lost('browser.recompute', 'note', 'it is about this device'),
-  lost('browser.token_budget', 'note', 'it is about this device'),
-  lost('browser.memory_gb', 'note', 'it is about this device'),
-  lost('browser.hub', 'note', 'models are found there by HF_ENDPOINT'),
-  lost('browser.rescored_groups', 'note', "it is about this page's token view"),
-  lost('browser.environment_deadline_ms', 'note', 'it is about environments in this tab'),
+  ...knobs()
+    .filter(({ path }) => path.startsWith('browser.'))
+    .map(({ path }) => lost(path, 'note', ABOUT[path] ?? 'it is about this device')),
   made('remote.prime_rl', null, 'given back word for word where the version knows the key', () => []),
   lost('remote.vf_rl', 'note', 'its fields are of vf-rl and the trainers before it'),
 ]

@@ -45,6 +45,8 @@ export interface Target {
   keptAs?: Record<string, string>
   /** What stands in every file of this target, below what the rows say. */
   always: (config: RunConfig) => Outcome[]
+  /** The table for `type = "sft"`, where the program has another config for it. */
+  supervised?: Target
   /** Writes null as the text "None"; other programs know no null, and it is left out. */
   nullIsNone: boolean
 }

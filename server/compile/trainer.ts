@@ -35,7 +35,7 @@ export function modelRow(renderer = 'orchestrator.renderer.name'): Row {
         set: { 'model.name': `models/${model}`, ...(said ? { [renderer]: 'default' } : {}) },
         act: 'warn',
         why: `model = "${model}" is the folder models/${model} there: copy it into the project on the cluster, or name a model of the Hugging Face Hub for a full-size run.`,
-        also: ['remote.prime_rl.orchestrator.renderer'],
+        also: renderer ? [`remote.prime_rl.${renderer.replace(/\.name$/, '')}`] : [],
       },
     ]
   })
@@ -143,7 +143,7 @@ function adapters(): Row[] {
 }
 
 /** Checkpoints are off there unless asked for, and a run without them cannot be resumed. */
-function saving(): Row[] {
+export function saving(): Row[] {
   return [
     made(
       'checkpointing.save_every_n_steps',

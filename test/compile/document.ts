@@ -35,7 +35,8 @@ of where the run differs, and **noted** where it is about this device alone. Swi
 file monitor and the export of sampled tokens where the version has them. Texts that become a folder, a word of a job script, a
 package or a template have to be plain; commands and templates are never taken from a config.
 
-Supervised runs (\`type = "sft"\`) are refused: prime-rl reads them by another entrypoint, which has no table here yet.`
+Supervised runs (\`type = "sft"\`) are written for prime-rl's program \`sft\`, where they learn from a data set (\`data.name\`); the
+gold answers of environments, and the other targets, are refused. Rules between fields are those of runs with rewards.`
 
 function table(head: string[], lines: string[][]): string {
   const row = (cells: string[]) =>

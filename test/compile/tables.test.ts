@@ -1,6 +1,7 @@
 // Each target's table speaks of every knob, and of no other.
 
 import { describe, expect, test } from 'vitest'
+import { load } from '../../configs/load.ts'
 import { knobs, runConfig } from '../../configs/schema.ts'
 import { environments } from '../../environments/index.ts'
 import { compile, compileConfig, TARGETS } from '../../server/compile/compile.ts'
@@ -27,6 +28,46 @@ describe.each(targets)('the table of %s', (id) => {
     const config = runConfig.parse({ model: 'Qwen/Qwen3-0.6B', env: [{ id: 'primeintellect/reverse-text' }] })
     const { findings } = compileConfig(config, id)
     expect(findings.filter(({ act }) => act === 'refuse')).toEqual([])
+  })
+})
+
+describe('supervised runs', () => {
+  const SFT = `type = "sft"\nmodel = "Qwen/Qwen3-0.6B"\nseed = 7\nmax_steps = 100\nbatch_size = 32\nseq_len = 4096\nlearning_rate = 2e-5\n[data]\nname = "PrimeIntellect/Reverse-Text-SFT"\nsplit = "test"\n[lora]\nenabled = false\n`
+
+  test('have one row for each knob too', () => {
+    const rows = TARGETS['prime-rl'].supervised!.rows.map(({ knob }) => knob)
+    expect([...rows].sort()).toEqual(
+      knobs()
+        .map(({ path }) => path)
+        .sort(),
+    )
+  })
+
+  test('are written for the program sft, and come back', () => {
+    const result = compile(SFT, 'prime-rl')
+    if (result.problems) throw new Error(result.problems.map(({ sentence }) => sentence).join(' '))
+    const lines = [
+      '[data]',
+      'type = "sft"',
+      'seq_len = 4096',
+      'batch_size = 32',
+      'splits = [ "test" ]',
+      '[optim]',
+      'lr = 0.00002',
+    ]
+    for (const line of [...lines, 'name = "PrimeIntellect/Reverse-Text-SFT"', '[ckpt]'])
+      expect(result.text).toContain(line)
+    expect(result.text).not.toMatch(/orchestrator|trainer|inference/)
+    const [there, back] = [load(SFT).config!, load(result.text).config!]
+    expect({ ...back, remote: {}, checkpointing: {} }).toEqual({ ...there, remote: {}, checkpointing: {} })
+  })
+
+  test('learn from data sets there, never from the gold answers of an environment', () => {
+    const text = 'type = "sft"\nmodel = "Qwen/Qwen3-0.6B"\n[[env]]\nid = "reverse-text"\n'
+    expect(compile(text, 'prime-rl').problems).toMatchObject([
+      { sentence: expect.stringContaining('the gold answers of reverse-text cannot go along') },
+    ])
+    expect(compile(text, 'prime-rl-2026-01').problems?.[0].sentence).toContain('type = "sft" cannot go along')
   })
 })
 
