@@ -176,8 +176,8 @@ export class SamplingPlans {
     return value
   }
 
-  #order(N: number, K: number) {
-    return samplingOrder(N, K, this.engine.limits)
+  #order(N: number, K: number, rank = 0) {
+    return samplingOrder(N, K, rank, this.engine.limits)
   }
 
   #embed(rows: number, tokens: 'slots' | 'ids'): Dispatch[] {
@@ -254,7 +254,7 @@ export class SamplingPlans {
         M: rows,
         input,
         matrix,
-        tile: samplingTile(this.#order(matrix.rows, matrix.columns), rows, matrix.rows),
+        tile: samplingTile(this.#order(matrix.rows, matrix.columns, rank), rows, matrix.rows),
         extension: rank > 0 ? { rank, u: this.#u, e: region(staged, b) } : null,
         ...options,
         scratch: this.#scratch,
