@@ -46,7 +46,7 @@ export const ROOMS: Room[] = [
     name: 'hub',
     files: /^workers\/hub\//,
     rooms: ['policy', 'storage'],
-    packages: /^(@noble\/hashes\/.*|idb|node:.*)$/,
+    packages: /^(hash-wasm|idb|node:.*)$/,
   },
   {
     name: 'storage',
@@ -82,7 +82,7 @@ export const ROOMS: Room[] = [
   {
     name: 'server',
     files: /^server\//,
-    rooms: ['configs', 'environments', 'protocol'],
+    rooms: ['configs', 'environments', 'models', 'protocol'],
     packages:
       /^(hono(\/.*)?|@hono\/.*|zod|kysely|s3mini|libsql|pg|ulid|prom-client|pino|hono-openapi|undici|jose|node:.*)$/,
   },

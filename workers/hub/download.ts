@@ -29,11 +29,11 @@ export async function download(
   options: DownloadOptions = {},
 ): Promise<{ bytes: number; sha256: string }> {
   const { signal, onBytes } = options
-  let hasher = part.hasher()
+  let hasher = await part.hasher()
   for (let at = 0; at < part.bytes; at += PIECE) hasher.update(await part.read(at, Math.min(at + PIECE, part.bytes)))
   const restart = async () => {
     await part.clear()
-    hasher = part.hasher()
+    hasher = await part.hasher()
   }
   if (file.bytes !== null && part.bytes > file.bytes) await restart()
   onBytes?.(part.bytes)
@@ -132,6 +132,7 @@ async function bring(
   }
 }
 
+/** Hands over what comes in large pieces, since each write costs the same; nothing waits long, and nothing is lost. */
 async function readBody(
   response: Response,
   silence: Silence,
@@ -139,19 +140,64 @@ async function readBody(
 ): Promise<void> {
   const reader = response.body?.getReader()
   if (!reader) return
+  let waiting: Uint8Array[] = []
+  let bytes = 0
+  const handOver = async () => {
+    if (bytes === 0) return
+    const piece = joined(waiting, bytes)
+    waiting = []
+    bytes = 0
+    await take(piece)
+  }
   try {
     for (;;) {
-      const { done, value } = await reader.read().catch((error: Error) => {
-        silence.throwIfStopped()
-        throw new Unreachable(`the connection broke off (${error.message})`, { cause: error })
-      })
-      if (done) return
+      const next = reader.read()
+      if (bytes > 0 && (await isLate(next, HAND_OVER_MS))) await handOver()
+      const { done, value } = await next
+      if (done) break
       silence.heard()
-      await take(value)
+      waiting.push(value)
+      bytes += value.length
+      if (bytes >= HAND_OVER_BYTES) await handOver()
     }
+  } catch (error) {
+    await handOver()
+    silence.throwIfStopped()
+    if ((error as Error).name === 'StorageFull') throw error
+    throw new Unreachable(`the connection broke off (${(error as Error).message})`, { cause: error })
   } finally {
     reader.cancel().catch(() => {})
   }
+  await handOver()
+}
+
+const HAND_OVER_BYTES = 4 * 2 ** 20
+const HAND_OVER_MS = 200
+
+/** Whether a promise takes longer than that; what it settles to is for somebody else. */
+async function isLate(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(true), ms)
+  })
+  const inTime = promise.then(
+    () => false,
+    () => false,
+  )
+  const result = await Promise.race([inTime, late])
+  clearTimeout(timer)
+  return result
+}
+
+function joined(parts: Uint8Array[], bytes: number): Uint8Array {
+  if (parts.length === 1) return parts[0]
+  const whole = new Uint8Array(bytes)
+  let at = 0
+  for (const part of parts) {
+    whole.set(part, at)
+    at += part.length
+  }
+  return whole
 }
 
 interface Silence {

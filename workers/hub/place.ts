@@ -56,7 +56,7 @@ export interface Part {
   /** Makes it the whole file. */
   keep(sha256: string): Promise<void>
   close(): Promise<void>
-  hasher(): Hasher
+  hasher(): Promise<Hasher>
 }
 
 /** An incremental SHA-256, as fast as there is one here. */

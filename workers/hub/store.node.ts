@@ -226,7 +226,7 @@ class NodePart implements Part {
     await this.handle.close()
   }
 
-  hasher(): Hasher {
+  async hasher(): Promise<Hasher> {
     const hash = createHash('sha256')
     return { update: (bytes) => void hash.update(bytes), hex: () => hash.digest('hex') }
   }
