@@ -1,7 +1,7 @@
 // This machine as an engine: one process per run, so many at a time, first in, first out. A job is a folder, and the
 // processes stand on their own: a server that is killed finds them again when it is back.
 
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RunConfig } from '../../../configs/schema.ts'
@@ -24,6 +24,7 @@ import {
 } from '../engine.ts'
 import { LOG } from './jobFolder.ts'
 import { measuredConfig, measurementOf } from './measurement.ts'
+import { modelRefusals } from './models.ts'
 import { isRunning, signalGroup } from './processes.ts'
 import { JobQueue } from './queue.ts'
 import { runFiles, sizeOfFolder } from './runFiles.ts'
@@ -116,10 +117,7 @@ export class LocalEngine implements Engine {
   }
 
   refusals(config: RunConfig): string[] {
-    const problems: string[] = []
-    const models = [...bundledModels(this.#options.root), ...this.#options.models]
-    if (!models.includes(config.model))
-      problems.push(`model = "${config.model}": this server computes ${models.join(', ')} itself; choose one of them.`)
+    const problems = modelRefusals(config, this.#options)
     const bundled = new Set(environments.map(({ id }) => id))
     const others = [...config.env, ...config.eval.env].map(({ id }) => id).filter((id) => !bundled.has(id))
     if (others.length > 0 && !this.#options.loopback)
@@ -273,10 +271,6 @@ export class LocalEngine implements Engine {
   close(): Promise<void> {
     return this.#queue.close()
   }
-}
-
-function bundledModels(root: string): string[] {
-  return readdirSync(join(root, 'models')).filter((name) => existsSync(join(root, 'models', name, 'config.json')))
 }
 
 function given({ run: _run, attempt: _attempt, seq: _seq, ...event }: RunEvent): GivenEvent {

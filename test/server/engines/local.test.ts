@@ -277,11 +277,18 @@ describe('this machine as an engine', () => {
   it('refuses models that it does not have, and code of others where others can reach it', async () => {
     const engine = await open()
     expect(engine.refusals(standInConfig({ model: '/etc' }))[0]).toMatch(
-      /model = "\/etc": this server computes lab-nano, lab-tiny/,
+      /model = "\/etc": this server computes lab-nano, lab-tiny, table, any of the hub/,
     )
+    for (const model of ['../../etc', 'file:/etc', 'dropped:x', 'a/../../b', '~/model', 'owner/.hidden'])
+      expect(engine.refusals(standInConfig({ model })), model).toHaveLength(1)
+    expect(engine.refusals(standInConfig({ model: 'somebody/something' }))).toEqual([])
     const reached = await open({ loopback: false, folder: join(folder, 'other') })
     const config = standInConfig()
     expect(reached.refusals(config)).toEqual([])
+    expect(reached.refusals({ ...config, model: 'HuggingFaceTB/SmolLM2-135M-Instruct' })).toEqual([])
+    expect(reached.refusals({ ...config, model: 'somebody/something' })).toHaveLength(1)
+    const inside = { ...config, browser: { ...config.browser, hub: 'http://169.254.169.254/' } }
+    expect(reached.refusals(inside)[0]).toMatch(/fetches models from its own hub alone/)
     expect(reached.refusals({ ...config, env: [{ ...config.env[0], id: 'somebody/else' }] })[0]).toMatch(
       /somebody\/else: a server that others can reach runs bundled environments only/,
     )
