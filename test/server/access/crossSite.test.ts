@@ -1,7 +1,13 @@
 // What other pages can make a browser send here, and what comes of it.
 
-import { describe, expect, it } from 'vitest'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { Hono } from 'hono'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { cameFromElsewhere } from '../../../server/access/crossSite.ts'
+import { elsewhere } from '../../../server/access/elsewhere.ts'
+import { isolation } from '../../../server/access/isolation.ts'
 import { bearer, HOST, json, openDoor } from './door.ts'
 
 const own = [`http://${HOST}`]
@@ -108,5 +114,33 @@ describe('another page', () => {
     const headers = { origin, 'sec-fetch-site': 'cross-site', ...bearer(await door.key()) }
     const answer = await door.fetch('/api/keys', { headers })
     expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, origin])
+  })
+
+  it('may read an answer that was written past the router, and others may not', async () => {
+    const app = new Hono<{ Bindings: HttpBindings }>()
+    app.use(isolation)
+    app.use(elsewhere(() => ['https://notebook.example']))
+    app.get('/past', (c) => {
+      c.env.outgoing.writeHead(200, ['Content-Type', 'text/plain'])
+      c.env.outgoing.end('said')
+      return RESPONSE_ALREADY_SENT
+    })
+    app.get('/through', (c) => c.text('said'))
+    const server = createAdaptorServer({ fetch: app.fetch })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    for (const path of ['past', 'through']) {
+      for (const [origin, allowed] of [
+        ['https://notebook.example', 'https://notebook.example'],
+        ['https://evil.example', null],
+      ] as const) {
+        const answer = await fetch(`http://127.0.0.1:${port}/${path}`, { headers: { origin } })
+        expect([await answer.text(), answer.headers.get('access-control-allow-origin')], path).toEqual([
+          'said',
+          allowed,
+        ])
+      }
+    }
   })
 })
