@@ -39,3 +39,4 @@ process.on('SIGUSR2', () => {
   const [, kB] = readFileSync('/proc/self/status', 'utf8').match(/VmHWM:\s+(\d+) kB/) ?? []
   process.stdout.write(`${Math.round(Number(kB) / 1024)}\n`)
 })
+process.on('SIGINT', () => process.exit())

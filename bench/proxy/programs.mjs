@@ -12,7 +12,7 @@ export const OUT = join(ROOT, 'node_modules/.cache/bench-proxy')
 /** @type {import('node:child_process').ChildProcess[]} */
 const children = []
 
-const PROGRAMS = ['upstream', 'bare', 'door', 'streams', 'killed', 'hung']
+const PROGRAMS = ['upstream', 'bare', 'door', 'whole', 'streams', 'killed', 'hung']
 
 export async function buildPrograms() {
   await build({
@@ -35,7 +35,7 @@ export async function buildPrograms() {
 
 /**
  * A program that has printed its port.
- * @param {'upstream' | 'bare' | 'door'} name
+ * @param {'upstream' | 'bare' | 'door' | 'whole'} name
  * @param {string[]} [args]
  * @param {Record<string, string>} [env]
  */

@@ -8,6 +8,7 @@ import { type Answer, Attempt, type Ending } from './attempt.ts'
 import { type Body, readBody, withModel } from './body.ts'
 import type { RetryBudget } from './budget.ts'
 import { deadlinesOf, type ProxyConfig } from './config.ts'
+import { whenEnded } from './endings.ts'
 import type { Fleet, Place, Wish } from './fleet.ts'
 import { EVERYWHERE, sessionOf, toClient, toNode } from './headers.ts'
 import { checkLimits } from './limits.ts'
@@ -167,8 +168,7 @@ class Delivery {
     const onEnded = () => {
       if (!f.closing) this.#expire('the right to it ended')
     }
-    ended?.addEventListener('abort', onEnded)
-    if (ended?.aborted) onEnded()
+    const stopWaiting = ended && whenEnded(ended, onEnded)
     let last: Extract<Ending, { kind: 'failed' }> | null = null
     try {
       while (!this.#left && this.#late === null) {
@@ -187,7 +187,7 @@ class Delivery {
     } finally {
       clearTimeout(whole)
       this.client.off('close', onClose)
-      ended?.removeEventListener('abort', onEnded)
+      stopWaiting?.()
     }
   }
 
