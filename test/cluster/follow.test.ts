@@ -3,6 +3,7 @@
 import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Followed, follow } from '../../server/engines/primeRl/follow.ts'
@@ -93,6 +94,38 @@ describe('episodes', () => {
       },
       ...{ truncated: true, promptTokens: 3, messages: [{ role: 'assistant', content: '<think>\nhm\n</think>\ncba' }] },
     })
+  })
+
+  test('of verifiers itself: one with a tool, one that failed, one that never began', async () => {
+    const groups = await readGroups(fileURLToPath(new URL('./support/episodes.jsonl', import.meta.url)), 8)
+    expect(groups).toHaveLength(1)
+    const [{ rollouts, ...group }] = groups
+    expect(group).toMatchObject({
+      ...{ environment: 'reverse-text', exampleId: 7, answer: 'cba' },
+      prompt: [
+        { role: 'system', content: 'Reverse.' },
+        { role: 'user', content: 'abc' },
+      ],
+    })
+    expect(rollouts).toMatchObject([
+      {
+        ...{
+          reward: 0.75,
+          advantage: 0.25,
+          metrics: { lcs: 0.75, num_turns: 2 },
+          stop: 'agent_completed',
+          error: null,
+        },
+        ...{ truncated: false, promptTokens: 4 },
+        messages: [
+          { role: 'assistant', tool_calls: [{ id: 'c1', name: 'check', arguments: '{"x":1}' }] },
+          { role: 'tool', content: 'right', tool_call_id: 'c1' },
+          { role: 'assistant', content: 'done' },
+        ],
+      },
+      { reward: null, error: 'ProviderError: the model was away', messages: [] },
+      { reward: null, error: 'SandboxError: no sandbox', messages: [] },
+    ])
   })
 
   test('that failed have no reward, and say why', () => {

@@ -37,9 +37,13 @@ export async function readGroups(path: string, batch: number): Promise<GroupReco
 export function groupsOf(episodes: Table[]): GroupRecord[] {
   const groups = new Map<string, GroupRecord>()
   for (const episode of episodes) {
-    for (const trace of tables(episode.traces)) {
+    const traces = tables(episode.traces)
+    // An episode that failed before anybody had spoken has no trace, and is shown as a rollout that errored.
+    if (traces.length === 0 && isTable(episode.task)) traces.push({ task: episode.task, ok: false })
+    for (const trace of traces) {
       const data = table(table(trace.task).data)
-      const environment = text(table(episode.env).id) || text(table(trace.task).type) || 'environment'
+      const env = table(episode.env)
+      const environment = text(env.name) || text(env.id) || text(table(trace.task).type) || 'environment'
       const index = number(data.idx) ?? number(table(trace.info).example_id) ?? 0
       const key = text(table(episode.group).id) || text(table(trace.group).id) || `${environment}/${index}`
       const { prompt, rollout } = rolloutOf(trace, episode)
@@ -50,6 +54,7 @@ export function groupsOf(episodes: Table[]): GroupRecord[] {
         group = { task: groups.size, exampleId: index, environment, prompt, answer, rollouts: [], reason: null }
         groups.set(key, group)
       }
+      if (group.prompt.length === 0) group.prompt = prompt
       group.rollouts.push({ ...rollout, attempt: group.rollouts.length })
     }
   }
