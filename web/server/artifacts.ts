@@ -2,16 +2,17 @@
 
 import type { ArtifactView } from '../../server/runs/views.ts'
 import type { ExportedFile } from '../../workers/protocol.ts'
-import { ask, reach } from './ask.ts'
+import { reach } from './ask.ts'
+import { answer, api } from './client.ts'
 
 export async function listArtifacts(run: string): Promise<ArtifactView[]> {
-  return (await ask<{ artifacts: ArtifactView[] }>(`api/runs/${run}/artifacts`)).artifacts
+  return (await answer(api.runs[':id'].artifacts.$get({ param: { id: run } }))).artifacts
 }
 
 export async function fetchArtifacts(run: string, artifacts: ArtifactView[]): Promise<ExportedFile[]> {
   return Promise.all(
     artifacts.map(async ({ id, name }) => {
-      const response = await reach(`api/runs/${run}/artifacts/${id}`)
+      const response = await reach(api.runs[':id'].artifacts[':artifact'].$url({ param: { id: run, artifact: id } }))
       return { name, bytes: new Uint8Array(await response.arrayBuffer()) }
     }),
   )

@@ -19,17 +19,19 @@ export function whenSignedOut(listener: () => void): void {
   signedOut = listener
 }
 
-export async function ask<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
+export async function ask<Answer>(path: string | URL, init: RequestInit = {}): Promise<Answer> {
   const response = await reach(path, init)
   return (response.status === 204 ? undefined : await response.json()) as Answer
 }
 
 /** @throws ServerRefusal with the server's own sentence */
-export async function reach(path: string, init: RequestInit = {}): Promise<Response> {
-  const response = await fetch(onServer(path), { credentials: 'same-origin', ...init }).catch((error: Error) => {
-    if (error.name === 'AbortError') throw error
-    throw new ServerRefusal(0, 'The server did not answer. Is it still running?')
-  })
+export async function reach(path: string | URL, init: RequestInit = {}): Promise<Response> {
+  const response = await fetch(onServer(String(path)), { credentials: 'same-origin', ...init }).catch(
+    (error: Error) => {
+      if (error.name === 'AbortError') throw error
+      throw new ServerRefusal(0, 'The server did not answer. Is it still running?')
+    },
+  )
   if (response.ok) return response
   if (response.status === 401) signedOut()
   throw new ServerRefusal(response.status, await refusalOf(response))

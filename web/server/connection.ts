@@ -4,7 +4,8 @@ import type { RunDetails, RunStatus, RunView } from '../../server/runs/views.ts'
 import type { Connection, RunLine, Runs } from '../connect.ts'
 import { runName } from '../runName.ts'
 import { adapterFiles, fetchArtifacts, listArtifacts } from './artifacts.ts'
-import { ask, json } from './ask.ts'
+import { json } from './ask.ts'
+import { answer, api } from './client.ts'
 import { fetchGroups } from './rollouts.ts'
 import { type Line, openServerTrainer } from './trainer.ts'
 
@@ -22,7 +23,7 @@ export function serverConnection(line: ServerLine): Connection {
       const body = { target: line.engine(), config, name: runName(config, recipe) }
       // The same key again, if the answer is lost on its way, is the same run.
       const headers = { 'idempotency-key': crypto.randomUUID() }
-      return (await ask<RunView>('api/runs', json(body, { headers }))).id
+      return (await answer(api.runs.$post(undefined, { init: json(body, { headers }) }))).id
     },
     open: async () => openServerTrainer(line),
   }
@@ -33,15 +34,15 @@ let listed = new Map<string, RunView>()
 
 const runs: Runs = {
   async list() {
-    const { runs } = await ask<{ runs: RunView[] }>('api/runs')
+    const { runs } = await answer(api.runs.$get())
     listed = new Map(runs.map((view) => [view.id, view]))
     return runs.map(lineOf)
   },
   async config(run) {
-    return (await ask<RunDetails>(`api/runs/${run}`)).config
+    return (await details(run)).config
   },
   async files(run) {
-    const view = listed.get(run) ?? (await ask<RunView>(`api/runs/${run}`))
+    const view = listed.get(run) ?? (await details(run))
     const goesOn = isEnd(view.state) && view.step < view.maxSteps
     return { bytes: view.bytes, checkpoints: [], savedStep: goesOn ? view.step : null }
   },
@@ -60,10 +61,14 @@ const runs: Runs = {
   },
   adapter: adapterFiles,
   async remove(run) {
-    await ask(`api/runs/${run}`, { method: 'DELETE' })
+    await api.runs[':id'].$delete({ param: { id: run } })
   },
   usage: async () => ({ usedBytes: null, quotaBytes: null }),
   isWritten: async () => false,
+}
+
+function details(run: string): Promise<RunDetails> {
+  return answer(api.runs[':id'].$get({ param: { id: run } })) as Promise<RunDetails>
 }
 
 function lineOf(view: RunView): RunLine {

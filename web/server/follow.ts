@@ -3,8 +3,8 @@
 
 import type { RunView } from '../../server/runs/views.ts'
 import type { RunEvent } from '../../workers/protocol.ts'
-import { onServer } from '../served.ts'
-import { ask, ServerRefusal } from './ask.ts'
+import { ServerRefusal } from './ask.ts'
+import { api } from './client.ts'
 
 const AGAIN_MS = 1500
 
@@ -27,9 +27,15 @@ export function follow(run: string, after: number, on: Followed): () => void {
   let source: EventSource | null = null
   let timer: ReturnType<typeof setTimeout> | undefined
 
+  const address = () => {
+    const url = api.runs[':id'].events.$url({ param: { id: run } })
+    url.search = `after=${last}&brief=true`
+    return url
+  }
+
   const connect = () => {
     // Of what is past, events that told only of their moment are left out.
-    source = new EventSource(onServer(`api/runs/${run}/events?after=${last}&brief=true`))
+    source = new EventSource(address())
     source.onopen = () => on.contact(true)
     source.addEventListener('run', ({ data }) => {
       const event = JSON.parse(data) as RunEvent
@@ -51,7 +57,7 @@ export function follow(run: string, after: number, on: Followed): () => void {
   }
   const again = async () => {
     try {
-      await ask(`api/runs/${run}`)
+      await api.runs[':id'].$get({ param: { id: run } })
     } catch (error) {
       if (closed) return
       if (error instanceof ServerRefusal && error.status >= 400 && error.status < 500) return on.refused(error)

@@ -2,11 +2,12 @@
 // nobody follows.
 
 import type { EngineCapabilities } from '../../server/engines/engine.ts'
-import type { RunDetails, RunView } from '../../server/runs/views.ts'
+import type { RunView } from '../../server/runs/views.ts'
 import type { ExportedFile, RunDescription, RunEvent, StartRequest, Trainer } from '../../workers/protocol.ts'
 import type { OpenTrainer } from '../connect.ts'
 import { adapterFiles } from './artifacts.ts'
-import { ask, json } from './ask.ts'
+import { json } from './ask.ts'
+import { answer, api } from './client.ts'
 import { follow } from './follow.ts'
 import { fetchGroups } from './rollouts.ts'
 
@@ -34,8 +35,9 @@ export function openServerTrainer(line: Line): OpenTrainer {
   const trainer: Trainer = {
     async start({ run: id, resume }: StartRequest) {
       run = id
-      if (resume) await ask(`api/runs/${id}/resume`, json({}))
-      const { capabilities } = await ask<RunDetails>(`api/runs/${id}`)
+      const param = { id }
+      if (resume) await api.runs[':id'].resume.$post({ param }, { init: json({}) })
+      const { capabilities } = await answer(api.runs[':id'].$get({ param }))
       return new Promise<RunDescription>((resolve, reject) => {
         const teller = new Teller(id, capabilities, tell, resolve)
         unfollow = follow(id, 0, {
@@ -61,7 +63,7 @@ export function openServerTrainer(line: Line): OpenTrainer {
     // It plays from the moment in which it was begun.
     play: async () => {},
     async stop() {
-      await ask(`api/runs/${run}/cancel`, json({ graceful: true }))
+      if (run !== null) await api.runs[':id'].cancel.$post({ param: { id: run } }, { init: json({ graceful: true }) })
     },
     pause: refuse('paused'),
     step: refuse('stepped'),

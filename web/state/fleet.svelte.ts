@@ -4,6 +4,7 @@
 import type { AdapterView, NodeView, QueueView } from '../../server/proxy/views.ts'
 import type { ExportedFile } from '../../workers/protocol.ts'
 import { ask, json, ServerRefusal } from '../server/ask.ts'
+import { answer, api } from '../server/client.ts'
 
 export interface ModelName {
   id: string
@@ -72,9 +73,9 @@ export class Fleet {
     try {
       const [models, nodes, queue, adapters] = await Promise.all([
         ask<{ data: ListedModel[] }>('v1/models', { signal }),
-        optional<{ nodes: NodeView[] }>('api/proxy/nodes', signal),
-        optional<QueueView>('api/proxy/queue', signal),
-        optional<{ adapters: AdapterView[] }>('api/proxy/adapters', signal),
+        optional(answer(api.proxy.nodes.$get(undefined, { init: { signal } }))),
+        optional(answer(api.proxy.queue.$get(undefined, { init: { signal } }))),
+        optional(answer(api.proxy.adapters.$get(undefined, { init: { signal } }))),
       ])
       this.#models = models.data.map(nameOf)
       this.#nodes = nodes?.nodes ?? null
@@ -95,19 +96,19 @@ export class Fleet {
     const [config, weights] = [bytesOf('adapter_config.json'), bytesOf('adapter_model.safetensors')]
     if (!config || !weights) throw new Error('The adapter is not whole: it has to be PEFT’s two files.')
     const announced = json({ name, config: JSON.parse(new TextDecoder().decode(config)) })
-    const { upload } = await ask<{ id: string; upload: string }>('api/proxy/adapters', announced)
-    await ask(upload.replace(/^\//, ''), { method: 'PUT', body: weights as BodyInit })
+    const { id } = await answer(api.proxy.adapters.$post(undefined, { init: announced }))
+    await api.proxy.adapters[':id'].weights.$put({ param: { id } }, { init: { body: weights as BodyInit } })
     await this.refresh()
   }
 
   async removeAdapter(id: string): Promise<void> {
-    await this.#do(() => ask(`api/proxy/adapters/${encodeURIComponent(id)}`, { method: 'DELETE' }))
+    await this.#do(() => api.proxy.adapters[':id'].$delete({ param: { id } }))
   }
 
   /** Keeps new requests away from a node, or lets them come again. */
   async drain(node: NodeView): Promise<void> {
     const verb = isDrained(node) ? 'undrain' : 'drain'
-    await this.#do(() => ask(`api/proxy/nodes/${encodeURIComponent(node.name)}/${verb}`, { method: 'POST' }))
+    await this.#do(() => api.proxy.nodes[':name'][verb].$post({ param: { name: node.name } }))
   }
 
   async #do(action: () => Promise<unknown>): Promise<void> {
@@ -125,9 +126,9 @@ export function isDrained({ state }: NodeView): boolean {
 }
 
 /** A server without a proxy has no such route. */
-async function optional<Answer>(path: string, signal?: AbortSignal): Promise<Answer | null> {
+async function optional<Answer>(asked: Promise<Answer>): Promise<Answer | null> {
   try {
-    return await ask<Answer>(path, { signal })
+    return await asked
   } catch (error) {
     if (error instanceof ServerRefusal && (error.status === 404 || error.status === 403)) return null
     throw error

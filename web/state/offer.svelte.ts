@@ -3,7 +3,8 @@
 
 import type { RunConfig } from '../../configs/schema.ts'
 import type { MeasurementView, Preview, TargetView } from '../../server/runs/views.ts'
-import { ask, json } from '../server/ask.ts'
+import { json } from '../server/ask.ts'
+import { answer, api } from '../server/client.ts'
 
 export class Offer {
   /** Which of the server's engines. */
@@ -60,9 +61,10 @@ export class Offer {
 
   async look(config: RunConfig | null, signal?: AbortSignal): Promise<void> {
     try {
-      const request = config && ask<Preview>('api/runs/preview', json({ config, target: this.target }, { signal }))
+      const asked = { init: json({ config, target: this.target }, { signal }) }
+      const request = config && (answer(api.runs.preview.$post(undefined, asked)) as Promise<Preview>)
       const [{ targets }, preview] = await Promise.all([
-        ask<{ targets: TargetView[] }>('api/targets', { signal }),
+        answer(api.targets.$get(undefined, { init: { signal } })),
         request,
       ])
       this.#targets = targets
@@ -80,7 +82,7 @@ export class Offer {
     if (this.#measuring !== null) return
     this.#measuring = model
     try {
-      await ask(`api/targets/${encodeURIComponent(this.target)}/measure`, json({ model }))
+      await api.targets[':target'].measure.$post({ param: { target: this.target } }, { init: json({ model }) })
       await this.look(this.#preview?.config ?? null)
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error)

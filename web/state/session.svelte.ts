@@ -2,7 +2,8 @@
 // that no script can read. A link with a one-time token is the server's own affair: the page never sees it.
 
 import type { SessionView } from '../../server/access/routes.ts'
-import { ask, json, ServerRefusal, whenSignedOut } from '../server/ask.ts'
+import { ServerRefusal, whenSignedOut } from '../server/ask.ts'
+import { answer, api } from '../server/client.ts'
 
 export class Session {
   #view = $state.raw<SessionView | null>(null)
@@ -34,24 +35,24 @@ export class Session {
 
   /** Finds out who one is. */
   async open(): Promise<void> {
-    await this.#ask()
+    await this.#take(answer(api.session.$get()))
   }
 
   /** Gives a key to the server once. The page does not keep it. */
   async signIn(key: string): Promise<void> {
-    await this.#ask(json({ key: key.trim() }))
+    await this.#take(answer(api.session.$post({ json: { key: key.trim() } })))
   }
 
   async signOut(): Promise<void> {
-    await ask('api/session', { method: 'DELETE' }).catch(() => {})
+    await api.session.$delete().catch(() => {})
     await this.open()
   }
 
-  async #ask(init?: RequestInit): Promise<void> {
+  async #take(view: Promise<SessionView>): Promise<void> {
     this.#busy = true
     this.#problem = null
     try {
-      this.#view = await ask<SessionView>('api/session', init)
+      this.#view = await view
     } catch (error) {
       // A server without access control lets everybody in.
       if (error instanceof ServerRefusal && error.status === 404) this.#view = OPEN
