@@ -19,6 +19,8 @@ import { Secrets } from './secrets/secrets.ts'
 import type { Store } from './store/open.ts'
 
 const PORTS_TRIED = 50
+/** For heads that trickle, and for the largest uploads; routes have shorter times for their own bodies, ms. */
+const SLOW_CLIENTS = { headersTimeout: 20_000, requestTimeout: 3_600_000, connectionsCheckingInterval: 5_000 }
 /** Where a program of this machine finds the server and a key to it, in the data folder, for its owner's eyes alone. */
 export const DOOR_FILE = 'server.json'
 
@@ -142,7 +144,7 @@ async function listen(
     guarded: guarded ?? undefined,
     proxy: proxy?.proxy,
   })
-  const server = createAdaptorServer({ fetch: app.fetch, createServer }) as Server
+  const server = createAdaptorServer({ fetch: app.fetch, createServer, serverOptions: SLOW_CLIENTS }) as Server
   const { host, public_url } = config.current.server
   // A server that others know by its address does not move.
   const tries = !guarded || guarded.access.reach === 'loopback' ? PORTS_TRIED : 1

@@ -93,6 +93,20 @@ describe('a node that dies', () => {
   })
 })
 
+it('a node that is killed and revived is back with the default times, every one of them', async () => {
+  const behind = await nodes({}, {})
+  const started = await start(behind)
+  await behind[0].die()
+  expect((await Promise.all(times(10, () => chat(started)))).every(({ status }) => status === 200)).toBe(true)
+  expect(first(started).state.state).toBe('down')
+  await behind[0].revive()
+  await until(() => first(started).state.state !== 'down')
+  const answers = await Promise.all(times(20, () => chat(started)))
+  expect(answers.every(({ status }) => status === 200)).toBe(true)
+  expect(behind[0].asked.length).toBeGreaterThan(0)
+  expect(first(started).state.state).toBe('up')
+})
+
 describe('a node that hangs', () => {
   it('loses its request to another by the deadline of the first byte', async () => {
     const [a, b] = await nodes({ behave: hang }, {})
