@@ -59,9 +59,8 @@ export function command(context: Context): Command {
       process.stdout.write(`${name} is revoked.\n`)
     })
   add('link', 'make a link that signs a page in once').action(async (options: ServerOptions) => {
-    const client = connect(context, options)
-    const { token } = await client.ask<{ token: string }>('POST', 'session/links')
-    process.stdout.write(`${client.url}?token=${token}\n`)
+    const { url } = await connect(context, options).ask<{ url: string }>('POST', 'session/links')
+    process.stdout.write(`${url}\n`)
   })
   add('audit', 'read who wrote what, newest first')
     .option('--key <name>', 'of one key alone')

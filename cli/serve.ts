@@ -48,8 +48,10 @@ async function run(context: Context, config: Awaited<ReturnType<typeof configOf>
     }),
   )
   process.stdout.write(`Rollout Lab is at ${server.link}\n`)
+  const { folder } = config.current.store
+  const where = folder === dataFolder(context) ? '' : `ROLLOUT_LAB_DATA=${folder} `
   process.stderr.write(
-    'The link signs this page in once; `rollout-lab keys link` makes another. Ctrl-C stops the server.\n',
+    `The link signs one page in; \`${where}rollout-lab keys link\` makes another. Ctrl-C stops the server.\n`,
   )
   await stopped
   // Whoever asks twice does not want to wait.

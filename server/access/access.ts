@@ -99,6 +99,11 @@ export class Access {
     return namesOf(this.options.config().server)
   }
 
+  /** How people reach the server, where something stands in front of it. */
+  get publicUrl(): string | null {
+    return this.options.config().server.public_url ?? null
+  }
+
   /** Pages of other origins that may ask with a key. */
   get origins(): readonly string[] {
     return this.options.config().access.origins

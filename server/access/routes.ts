@@ -138,13 +138,19 @@ export function accessRoutes(access: Access) {
         summary: 'Make a one-time link',
         description: 'Who opens the page with `?token=` and this token is signed in as the owner of this machine.',
         tags: ['access'],
-        responses: { 201: json('The token, told once.', z.object({ token: z.string(), expiresAt: z.string() })) },
+        responses: {
+          201: json(
+            'The token, told once, and the link that it makes.',
+            z.object({ token: z.string(), url: z.string(), expiresAt: z.string() }),
+          ),
+        },
       }),
       operator,
       (c) => {
         const { token, expiresAt } = access.makeLink()
         c.header('Cache-Control', 'no-store')
-        return c.json({ token, expiresAt: new Date(expiresAt).toISOString() }, 201)
+        const url = `${access.publicUrl ?? new URL(c.req.url).origin}/?token=${token}`
+        return c.json({ token, url, expiresAt: new Date(expiresAt).toISOString() }, 201)
       },
     )
     .get(
