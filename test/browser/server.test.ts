@@ -1,6 +1,8 @@
 // The page with a server behind it: `npm start` as it is, real runs of lab-nano in its child processes, its own models
 // behind its proxy.
 
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { build } from '../../bin/prepare.mjs'
@@ -66,6 +68,16 @@ async function stepsOf(page: Page): Promise<number[]> {
     .map((line) => JSON.parse(line).step)
 }
 
+/** The id of the process that computes a run. */
+async function processOf(run: string): Promise<number> {
+  const jobs = join(server.data, 'local/jobs')
+  for (const job of await readdir(jobs)) {
+    const read = async (name: string) => JSON.parse(await readFile(join(jobs, job, name), 'utf8'))
+    if ((await read('job.json')).run === run) return (await read('process.json')).pid
+  }
+  throw new Error(`No process computes ${run}.`)
+}
+
 const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1)
 
 describe('a run on the server', () => {
@@ -120,6 +132,18 @@ describe('a run on the server', () => {
     await untilStep(page, 20)
     await expect.poll(async () => (await newest()).state, { timeout: 30_000 }).toBe('succeeded')
     expect(await stepsOf(page)).toEqual(upTo(20))
+    await page.close()
+  })
+
+  it('is taken up again by the server when its process is killed, and the page shows each step once', async () => {
+    const { page } = await open('&max_steps=14&seed=5')
+    await playThere(page)
+    await untilStep(page, 2)
+    process.kill(await processOf((await newest()).id), 'SIGKILL')
+    await untilStep(page, 14)
+    await expect.poll(async () => (await newest()).state, { timeout: 30_000 }).toBe('succeeded')
+    expect((await newest()).attempt).toBe(2)
+    expect(await stepsOf(page)).toEqual(upTo(14))
     await page.close()
   })
 
