@@ -6,6 +6,7 @@ import type { ServerResponse } from 'node:http'
 import type { Dispatcher } from 'undici'
 import { isRefusedConnection, trouble } from './ask.ts'
 import type { Deadlines } from './config.ts'
+import { isEventStream, isJson, one } from './headers.ts'
 import type { Node } from './node.ts'
 import { EventWatch, errorOf, type Tokens, tokensOf } from './stream.ts'
 
@@ -120,7 +121,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#over || status < 200) return
     this.#status = status
     this.#headers = headers
-    if (status === 200 && /^text\/event-stream\b/i.test(one(headers['content-type']))) this.#events = new EventWatch()
+    if (status === 200 && isEventStream(one(headers['content-type']))) this.#events = new EventWatch()
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer) {
@@ -173,8 +174,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (status !== 200) return null
     if (body.length === 0) return { cause: 'nonsense', reason: 'it answered with nothing' }
     const type = one(this.#headers['content-type'])
-    if (!/^application\/(.+\+)?json\b/i.test(type))
-      return { cause: 'nonsense', reason: `it answered with ${type || 'no type'}` }
+    if (!isJson(type)) return { cause: 'nonsense', reason: `it answered with ${type || 'no type'}` }
     return looksWhole(body) ? null : { cause: 'nonsense', reason: 'it answered with half of an answer' }
   }
 
@@ -204,7 +204,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #passLong() {
     const status = this.#status
     const type = one(this.#headers['content-type'])
-    if (status !== 200 || !/^application\/(.+\+)?json\b/i.test(type))
+    if (status !== 200 || !isJson(type))
       return this.#fail(
         status >= 500 ? 'status' : 'nonsense',
         `it answered with ${status}, ${type || 'no type'}, at length`,
@@ -270,9 +270,6 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#controller!.resume()
   }
 }
-
-/** A header's value as one text. */
-export const one = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value) ?? ''
 
 /** Whether bytes begin and end like a JSON value that is an object or a list. */
 function looksWhole(body: Buffer): boolean {

@@ -10,7 +10,7 @@ import type { RetryBudget } from './budget.ts'
 import { deadlinesOf, type ProxyConfig } from './config.ts'
 import { whenEnded } from './endings.ts'
 import type { Fleet, Place, Wish } from './fleet.ts'
-import { EVERYWHERE, sessionOf, toClient, toNode } from './headers.ts'
+import { EVERYWHERE, isJson, one, sessionOf, toClient, toNode } from './headers.ts'
 import { checkLimits } from './limits.ts'
 import { type Meaning, meaningOf, type Names } from './names.ts'
 import type { Applicant } from './queue.ts'
@@ -114,6 +114,7 @@ export async function forward(
   } finally {
     account.seconds = (performance.now() - began) / 1000
     const { prompt, completion } = account.tokens
+    dropStalled(outgoing, f.config.deadlines.stalled_client_seconds)
     if (prompt + completion > 0) f.rates.spend(caller.key, caller.project, prompt + completion)
     f.report(account)
   }
@@ -387,8 +388,7 @@ function busyUntil(answer: Answer | null): number {
   return seconds > 0 ? Date.now() + Math.min(seconds, LONGEST_PATIENCE_SECONDS) * 1000 : 0
 }
 
-const speaksJson = ({ headers, body }: Answer) =>
-  /^application\/(.+\+)?json\b/i.test(String(headers['content-type'] ?? '')) && body.length > 0
+const speaksJson = ({ headers, body }: Answer) => isJson(one(headers['content-type'])) && body.length > 0
 
 /** The bytes of what is asked, whichever field holds it. */
 function promptOf({ bytes, fields }: Body): Buffer {
@@ -404,6 +404,14 @@ function told(id: string, { node, attempts }: Account): Record<string, string> {
     ...(node !== null && { 'x-rollout-lab-node': node }),
     'x-rollout-lab-attempts': String(attempts),
   }
+}
+
+/** What has been written is not yet taken: the client has as long as in the middle of an answer. */
+function dropStalled(outgoing: ServerResponse, seconds: number) {
+  if (outgoing.writableLength === 0 || outgoing.destroyed) return
+  const timer = setTimeout(() => outgoing.destroy(), seconds * 1000)
+  outgoing.once('close', () => clearTimeout(timer))
+  outgoing.once('finish', () => clearTimeout(timer))
 }
 
 /** Writes an error of ours, unless something has been written already. */

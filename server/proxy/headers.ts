@@ -1,7 +1,12 @@
 // Which headers go to a node and which come back from one. Both are lists: what is not on them stays behind.
 
 import type { IncomingHttpHeaders } from 'node:http'
-import { one } from './attempt.ts'
+
+/** A header's value as one text. */
+export const one = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value) ?? ''
+
+export const isJson = (type: string) => /^application\/(.+\+)?json\b/i.test(type)
+export const isEventStream = (type: string) => /^text\/event-stream\b/i.test(type)
 
 const ID = /^[A-Za-z0-9._:-]{1,128}$/
 const TRACE = /^[A-Za-z0-9=,;:@/_*.% -]{1,512}$/
@@ -46,10 +51,11 @@ export function toClient(
   { id, node, attempts, lastResort }: Told,
 ): string[] {
   const type = one(headers['content-type'])
-  const stream = /^text\/event-stream\b/i.test(type)
+  const stream = isEventStream(type)
   const told = [
     'Content-Type',
-    stream ? 'text/event-stream; charset=utf-8' : 'application/json',
+    // Never a type that a page would run.
+    stream ? 'text/event-stream; charset=utf-8' : isJson(type) ? 'application/json' : 'text/plain; charset=utf-8',
     'x-request-id',
     id,
     'x-rollout-lab-node',

@@ -2,6 +2,9 @@
 
 import type { Node } from './node.ts'
 
+/** Names under which nodes serve adapters: project, name, version and eight digits of a hash. */
+export const SERVED_NAME = /^[\w-]+\.[\w-]+\.v\d+\.[0-9a-f]{8}$/
+
 /** An adapter that nodes are to serve. */
 export interface WantedAdapter {
   project: string
@@ -33,8 +36,8 @@ export function meaningOf(name: string, project: string, names: Names): Meaning 
     const adapter = adapterOf(alias, project, names.adapters)
     return { kind: 'alias', servedName: adapter?.servedName ?? alias }
   }
-  // A served name is a name of ours: one of another project does not exist for the caller.
-  if (names.adapters.some(({ servedName }) => servedName === name)) return null
+  // A served name is a name of ours: one of another project, or of no one any more, does not exist for the caller.
+  if (SERVED_NAME.test(name)) return null
   return { kind: 'model', servedName: name }
 }
 
@@ -62,7 +65,6 @@ export interface ListedModel {
 
 /** GET /v1/models: what a caller of the project may ask for. */
 export function listModels(project: string, names: Names, created: number): ListedModel[] {
-  const managed = new Set(names.adapters.map(({ servedName }) => servedName))
   const served = new Map<string, { nodes: string[]; parent: string | null; length: number | null }>()
   for (const node of names.nodes) {
     for (const { id, parent, maxModelLength } of node.models.values()) {
@@ -99,7 +101,7 @@ export function listModels(project: string, names: Names, created: number): List
     .map((id) => entry(id, 'alias', meaningOf(id, project, names)!.servedName))
   for (const { id } of aliases) taken.add(id)
   const models = [...served.keys()]
-    .filter((id) => !managed.has(id) && !taken.has(id))
+    .filter((id) => !SERVED_NAME.test(id) && !taken.has(id))
     .map((id) => entry(id, 'model', id))
   return [...models, ...aliases, ...adapters]
 }

@@ -1,12 +1,13 @@
 // Takes in a request's body: to the byte of its limit, and within its time, however slowly the client sends.
 
 import type { IncomingMessage } from 'node:http'
+import { isJson } from './headers.ts'
 import { Refusal } from './refusal.ts'
 
 /** Resolves to null when the client left before it had sent all. */
 export function receive(incoming: IncomingMessage, limit: number, seconds: number): Promise<Buffer | null> {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = incoming.headers
-  if (!/^application\/(.+\+)?json\b/i.test(type ?? ''))
+  if (!isJson(type ?? ''))
     throw new Refusal(415, 'not_json', `The body has to be application/json, and came as ${type ?? 'nothing'}.`)
   if (encoding !== undefined && encoding !== 'identity')
     throw new Refusal(415, 'encoded', `The body has to come as it is, and came as ${encoding}.`)

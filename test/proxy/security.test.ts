@@ -432,6 +432,23 @@ describe('a node', () => {
     expect((await chat(started)).status).toBe(200)
   })
 
+  it('cannot put a page into an answer', async () => {
+    const [node] = await nodes({
+      behave: (_request, response) =>
+        void response.writeHead(400, { 'content-type': 'text/html' }).end('<script>1</script>'),
+    })
+    const { status, headers, text } = await chat(await start([node]))
+    expect([status, headers['content-type'], text]).toEqual([400, 'text/plain; charset=utf-8', '<script>1</script>'])
+    expect(headers['x-content-type-options']).toBe('nosniff')
+  })
+
+  it('that still has an adapter which nobody owns gives it to nobody', async () => {
+    const [node] = await nodes({ models: ['base', 'gone.adapter.v1.01234567'] })
+    const started = await start([node])
+    expect((await chat(started, { model: 'gone.adapter.v1.01234567' })).status).toBe(404)
+    expect((await send(started, '/v1/models')).json.data.map(({ id }: { id: string }) => id)).toEqual(['base'])
+  })
+
   it('whose key is not set is not asked, and says so', async () => {
     const [node] = await nodes({})
     delete process.env.TEST_NO_SUCH_KEY

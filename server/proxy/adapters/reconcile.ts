@@ -3,15 +3,13 @@
 
 import { posix } from 'node:path'
 import { ask, trouble } from '../ask.ts'
+import { SERVED_NAME } from '../names.ts'
 import type { Node } from '../node.ts'
 import type { AdapterState } from '../views.ts'
 import { copyAdapter } from './files.ts'
 import type { AdapterRow } from './store.ts'
 
 const TIMEOUT_SECONDS = 60
-
-/** Served names of ours: project, name, version and eight digits of a hash. */
-export const OURS = /^[\w-]+\.[\w-]+\.v\d+\.[0-9a-f]{8}$/
 
 /** `folder` holds the adapters; `readModels` asks the node what it serves, into `node.models`. */
 export async function reconcile(
@@ -27,7 +25,7 @@ export async function reconcile(
   )
   const keep = new Set([...plan].filter(([, problem]) => !problem).map(([row]) => row.servedName))
   for (const { id, root: path } of [...node.models.values()]) {
-    const ours = OURS.test(id) && root !== undefined && path?.startsWith(`${root.node}/`)
+    const ours = SERVED_NAME.test(id) && root !== undefined && path?.startsWith(`${root.node}/`)
     if (ours && !keep.has(id)) await unload(node, id)
   }
   for (const [row, problem] of plan) {
