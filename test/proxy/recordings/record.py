@@ -26,7 +26,7 @@ from importlib import metadata
 MESSAGES = [{"role": "system", "content": "Reverse the text."}, {"role": "user", "content": "abcdef"}]
 
 
-def requests(model):
+def requests(model, server):
     """The exchanges, in order: a name, method, path, body."""
     chat = {"model": model, "messages": MESSAGES, "max_tokens": 24, "temperature": 0}
     text = {"model": model, "prompt": "abcdef", "max_tokens": 8, "temperature": 0}
@@ -49,7 +49,8 @@ def requests(model):
         post("embeddings", "/v1/embeddings", {"model": model, "input": "abcdef"}),
         post("unknown adapter", "/v1/load_lora_adapter", {"lora_name": "x", "lora_path": "/no/such/folder"}),
         post("adapter to unload", "/v1/unload_lora_adapter", {"lora_name": "x"}),
-        post("cut", "/v1/chat/completions", {**chat, "max_tokens": 512, "stream": True, "ignore_eos": True}),
+        # transformers refuses fields that it does not know.
+        post("cut", "/v1/chat/completions", {**chat, "max_tokens": 200, "stream": True, **({"ignore_eos": True} if server == "vllm" else {})}),
     ]
 
 
@@ -89,7 +90,8 @@ def version(name):
 
 def command(server, model, port):
     if server == "transformers":
-        return ["transformers", "serve", model, "--host", "127.0.0.1", "--port", str(port)]
+        start = "from transformers.cli.transformers import app; app()"
+        return [sys.executable, "-c", start, "serve", model, "--host", "127.0.0.1", "--port", str(port)]
     return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", model,
             "--host", "127.0.0.1", "--port", str(port), "--enable-lora", "--max-model-len", "256"]
 
@@ -129,7 +131,7 @@ def main():
         wait(url.hostname, url.port, process)
         end = (lambda: os.killpg(process.pid, signal.SIGKILL)) if process else None
         exchanges = {}
-        for name, method, path, body in requests(given.model):
+        for name, method, path, body in requests(given.model, given.server):
             if name == "cut" and end is None:
                 continue
             exchanges[name] = exchange(url.hostname, url.port, method, path, body, end if name == "cut" else None)
