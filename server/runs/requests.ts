@@ -2,6 +2,9 @@
 
 import { z } from 'zod'
 
+/** For so long a submit with the same key is the same run. */
+export const REMEMBERED_MS = 24 * 3600 * 1000
+
 const CONFIG = z
   .union([z.string().max(256 * 1024), z.record(z.string(), z.unknown())])
   .describe('A config as TOML or JSON text, or as an object.')

@@ -4,6 +4,7 @@ import { statfs } from 'node:fs/promises'
 import { FINAL_STATES } from '../engines/engine.ts'
 import type { RunsContext } from './context.ts'
 import { Refused } from './problem.ts'
+import { REMEMBERED_MS } from './requests.ts'
 import type { Runs } from './runs.ts'
 
 const DAY_MS = 24 * 3600 * 1000
@@ -39,6 +40,10 @@ export async function tidy(runs: Runs): Promise<string[]> {
   const gone: string[] = []
   for (const { id } of await db.selectFrom('run').select('id').where('deleted_at', 'is not', null).execute())
     await runs.erase(id)
+  await db
+    .deleteFrom('idempotency')
+    .where('created_at', '<', Date.now() - REMEMBERED_MS)
+    .execute()
   const ended = await db
     .selectFrom('run')
     .select(['id', 'ended_at', 'bytes', 'labels_json', 'state'])

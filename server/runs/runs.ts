@@ -14,12 +14,9 @@ import type { RunsContext } from './context.ts'
 import { type Driver, newAttempt } from './driver.ts'
 import { engineOf, loadConfig } from './preview.ts'
 import { noRun, Refused } from './problem.ts'
-import type { CloneRequest, SubmitRequest } from './requests.ts'
+import { type CloneRequest, REMEMBERED_MS, type SubmitRequest } from './requests.ts'
 import { refuseWithoutRoom } from './room.ts'
 import { attemptView, type RunDetails, type RunView, viewOf } from './views.ts'
-
-/** For so long a submit with the same key is the same run. */
-const REMEMBERED_MS = 24 * 3600 * 1000
 
 export interface Filter {
   states?: string[]

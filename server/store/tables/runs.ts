@@ -26,7 +26,7 @@ export interface RunRow {
   ended_at: number | null
   /** Set before the files go, so that a crash in between is made good at the next start. */
   deleted_at: number | null
-  /** Event files, samples and artifacts. */
+  /** Events, samples, and what its engine keeps of it on this machine. */
   bytes: number
 }
 

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { RunView } from '../../../server/runs/views.ts'
+import { openStore } from '../../../server/store/open.ts'
 import { buildPrograms, type Programs, STAND_IN } from '../engines/standInProgram.ts'
 import { startPostgres } from '../store/databases.ts'
 import { expectWhole, KillableServer, type Shown } from './crash.ts'
@@ -62,6 +63,19 @@ describe.each([null, postgres].map((database) => ({ database, name: database?.na
 )
 
 describe('a server that is killed', () => {
+  it('between events and what the rows say of them, brings the rows in step', async () => {
+    server = await KillableServer.create(programs)
+    await server.start('end:before-rows')
+    const run = (await server.post<RunView>('/runs', { config })) as RunView
+    await server.gone
+    const store = await openStore({ folder: server.data })
+    await store.db.updateTable('run').set({ step: 0 }).execute()
+    await store.db.updateTable('attempt').set({ from_step: null }).execute()
+    await store.close()
+    await server.start()
+    expect(await server.ended(run.id)).toMatchObject({ state: 'succeeded', step: STEPS, attempts: [{ fromStep: 0 }] })
+  })
+
   it('over a cancel, cancels', async () => {
     server = await KillableServer.create(programs)
     await server.start('cancel:after-row')
