@@ -108,7 +108,13 @@ async function guard(
   config.onChange(({ log: { level } }) => {
     log.level = level
   })
-  return { access, secrets, log, metrics: new Metrics(), health }
+  const metrics = new Metrics()
+  metrics.gauge('runs', 'Runs that are kept, by their state.', 'state', async () => {
+    const count = store.db.fn.countAll<number>().as('count')
+    const runs = store.db.selectFrom('run').select(['state', count]).where('deleted_at', 'is', null).groupBy('state')
+    return Object.fromEntries((await runs.execute()).map((row) => [row.state, Number(row.count)]))
+  })
+  return { access, secrets, log, metrics, health }
 }
 
 function openNodes(store: Store, root: string, config: ConfigFile): Promise<ServerProxy> {

@@ -51,14 +51,16 @@ export class Metrics {
     this.#seconds.observe({ route }, seconds)
   }
 
-  /** A number that is asked for when it is read. */
-  gauge(name: string, help: string, read: () => number | Promise<number>) {
+  /** Numbers that are asked for when they are read, by the values of a label that has few. */
+  gauge(name: string, help: string, label: string, read: () => Promise<Record<string, number>>) {
     new Gauge({
       name: `rollout_lab_${name}`,
       help,
+      labelNames: [label],
       registers: [this.registry],
       async collect() {
-        this.set(await read())
+        this.reset()
+        for (const [value, count] of Object.entries(await read())) this.set({ [label]: value }, count)
       },
     })
   }

@@ -1,6 +1,8 @@
 // A line and a count for every request. Of the request: its method, the pattern of its route, who asked. Never its query,
 // headers or body.
 
+import type { ServerResponse } from 'node:http'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import type { MiddlewareHandler } from 'hono'
 import { routePath } from 'hono/route'
 import { addressOf } from '../access/address.ts'
@@ -18,15 +20,16 @@ export function watching(log: Log, metrics: Metrics): MiddlewareHandler<WatchedE
   return async (c, next) => {
     const begun = performance.now()
     metrics.opened()
-    whenDone(c.env, () => metrics.closed())
+    outgoingOf(c.env)?.once('close', () => metrics.closed())
     await next()
     const ms = performance.now() - begun
-    const { status } = c.res
+    // Of an answer that was written past the router, the socket knows.
+    const status = c.res === RESPONSE_ALREADY_SENT ? (outgoingOf(c.env)?.statusCode ?? 200) : c.res.status
     const method = METHODS.has(c.req.method) ? c.req.method : 'other'
     const pattern = routePath(c)
     const route = status === 404 && pattern.endsWith('*') ? 'nothing' : pattern
     metrics.answered(method, route, status, ms / 1000)
-    if (!(c.env as { outgoing?: unknown } | undefined)?.outgoing) metrics.closed()
+    if (!outgoingOf(c.env)) metrics.closed()
     const level = status >= 500 ? 'error' : 'info'
     if (!log.isLevelEnabled(level)) return
     const { key, project } = c.get('principal') ?? {}
@@ -35,8 +38,7 @@ export function watching(log: Log, metrics: Metrics): MiddlewareHandler<WatchedE
   }
 }
 
-/** When the answer is complete or its client has gone. */
-function whenDone(env: unknown, done: () => void) {
-  const outgoing = (env as { outgoing?: { once(event: 'close', listener: () => void): void } } | undefined)?.outgoing
-  outgoing?.once('close', done)
+/** The answer as Node knows it; undefined in a test without a port. */
+function outgoingOf(env: unknown): ServerResponse | undefined {
+  return (env as { outgoing?: ServerResponse } | undefined)?.outgoing
 }

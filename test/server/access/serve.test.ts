@@ -10,7 +10,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { ROOT } from '../../../build/paths.ts'
 import { firstKey } from '../../../server/access/firstKey.ts'
 import { Keys } from '../../../server/access/keys.ts'
-import { DEFAULT_CONFIG, type ServerConfig } from '../../../server/config.ts'
+import { DEFAULT_CONFIG, readConfig, type ServerConfig } from '../../../server/config.ts'
 import { ConfigFile } from '../../../server/configFile.ts'
 import { DOOR_FILE, type Door, serve } from '../../../server/main.ts'
 import { openLog } from '../../../server/observe/log.ts'
@@ -97,6 +97,33 @@ describe('a server', () => {
         .on('error', () => resolve(true))
     })
     expect(refused).toBe(true)
+  })
+})
+
+describe('a running server', () => {
+  it('takes a changed server.toml, and counts what was written past the router by its own status', async () => {
+    const data = temporary()
+    const file = join(data, 'server.toml')
+    writeFileSync(file, '')
+    const over = (config: ServerConfig) => ({ ...config, log: { ...config.log, file: join(data, 'server.log') } })
+    const config = new ConfigFile(file, readConfig(file), over)
+    const server = await serve({ webRoot: data, port: 0, runs: { root: ROOT, data, local: null }, config })
+    onTestFinished(() => server.close())
+    const origin = 'https://notebook.example'
+    const allowed = async () =>
+      (await fetch(new URL('healthz', server.url), { headers: { origin } })).headers.get('access-control-allow-origin')
+    expect(await allowed()).toBeNull()
+    writeFileSync(file, `[access]\norigins = ["${origin}"]\n[[node]]\nname = "a"\nurl = "http://127.0.0.1:1"\n`)
+    process.emit('SIGHUP')
+    expect(await allowed()).toBe(origin)
+    const { key } = JSON.parse(readFileSync(join(data, DOOR_FILE), 'utf8')) as Door
+    const nodes = await (await fetch(new URL('api/proxy/nodes', server.url), { headers: bearer(key) })).json()
+    expect(nodes).toMatchObject({ nodes: expect.arrayContaining([expect.objectContaining({ name: 'a' })]) })
+    const chat = json({ model: 'none', messages: [] }, bearer(key))
+    const { status } = await fetch(new URL('v1/chat/completions', server.url), chat)
+    expect(status).toBeGreaterThanOrEqual(400)
+    const metrics = await (await fetch(new URL('metrics', server.url))).text()
+    expect(metrics).toContain(`route="/v1/chat/completions",status="${status}"} 1`)
   })
 })
 

@@ -81,7 +81,7 @@ describe('a canary', () => {
       for (const path of ['', '/config', '/config?format=toml', '/metrics', '/rollouts', '/rollouts?step=1'])
         await ask(`api/runs/${id}${path}`)
       for (const path of ['runs', 'secrets', 'audit', 'targets', 'openapi.json']) await ask(`api/${path}`)
-      await ask('metrics')
+      expect(await ask('metrics')).toContain('rollout_lab_runs{state="succeeded"} 1')
       await ask('api/secrets/rotate', 'POST')
     } finally {
       await server.close()
