@@ -5,14 +5,17 @@ export interface DroppedFolder {
   files: Map<string, File>
 }
 
-/** null when nothing that was dropped is a folder or a model's file. */
-export async function droppedFolder(items: DataTransferItemList): Promise<DroppedFolder | null> {
-  // Entries must be taken before the first await: the list is emptied when the event is over.
-  const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null)
+/** null when there is no file in what was dropped. */
+export async function droppedFolder(transfer: DataTransfer): Promise<DroppedFolder | null> {
+  // Both must be taken before the first await: the lists are emptied when the event is over.
+  const loose = [...transfer.files]
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null)
   const folder = entries.find((entry) => entry.isDirectory) as FileSystemDirectoryEntry | undefined
-  const inside = folder ? await entriesOf(folder) : entries
   const files = new Map<string, File>()
-  for (const entry of inside) if (entry.isFile) files.set(entry.name, await fileOf(entry as FileSystemFileEntry))
+  if (folder) {
+    for (const entry of await entriesOf(folder))
+      if (entry.isFile) files.set(entry.name, await fileOf(entry as FileSystemFileEntry))
+  } else for (const file of loose) files.set(file.name, file)
   return files.size > 0 ? { folder: folder?.name ?? 'model', files } : null
 }
 

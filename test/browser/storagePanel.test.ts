@@ -204,6 +204,35 @@ describe('a model folder', () => {
   })
 })
 
+describe('files dropped anywhere on the page', () => {
+  it('are taken as a model, or said to be none', async () => {
+    const { page: tab } = await openPage(address('max_steps=1'))
+    await tab.getByText('Nothing runs until you press Play').waitFor()
+    const drag = (type: 'dragover' | 'drop', files: [string, number[]][]) =>
+      tab.evaluate(
+        ([type, files]) => {
+          const dataTransfer = new DataTransfer()
+          for (const [name, bytes] of files) dataTransfer.items.add(new File([Uint8Array.from(bytes)], name))
+          window.dispatchEvent(new DragEvent(type, { dataTransfer, cancelable: true }))
+        },
+        [type, files] as const,
+      )
+    const whole = Object.entries(nano.files).map(([name, bytes]): [string, number[]] => [name, [...bytes]])
+    await drag('dragover', whole.slice(0, 1))
+    await tab.getByText('Drop a model folder:').waitFor()
+    await drag('drop', [['notes.txt', [1]]])
+    await storage(tab)
+      .getByText(/The folder model is not a model: .* found notes\.txt/)
+      .waitFor()
+    expect(await tab.getByText('Drop a model folder:').count()).toBe(0)
+    await drag('drop', whole)
+    await storage(tab).getByText('dropped here').waitFor()
+    await tab.keyboard.press('Escape')
+    await expect.poll(() => tab.getByRole('textbox', { name: /^Model/ }).inputValue()).toBe('dropped:model')
+    await tab.context().close()
+  })
+})
+
 describe('a run that cannot fit', () => {
   it('is told so before anything is fetched, with a button for what would make it fit', async () => {
     const { page: tab, requests } = await openPage(
@@ -215,6 +244,14 @@ describe('a run that cannot fit', () => {
     await refusal.getByRole('button', { name: 'Set it so' }).click()
     await expect.poll(() => refusal.count()).toBe(0)
     await tab.getByText(/^about .* at most$/).waitFor()
+    // Of a model that nobody knows the numbers are asked for on a click.
+    await openPage(address('max_steps=1')).then(async ({ page: other }) => {
+      await other.getByRole('button', { name: 'estimate' }).click()
+      await other.getByText(/^about .* at most$/).waitFor()
+      expect(hub.asked.map(({ path }) => path).some((path) => path.endsWith('/config.json'))).toBe(true)
+      expect(hub.asked.some(({ path }) => path.endsWith('.safetensors'))).toBe(false)
+      await other.context().close()
+    })
     expect(requests.filter((url) => !url.startsWith(inject('devServer')))).toEqual([])
     await tab.context().close()
   })

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { ROOT } from '../../build/paths.ts'
+import { train } from '../../cli/train.ts'
 import { load } from '../../configs/load.ts'
 import { openLearner } from '../../workers/host/learner.ts'
 import { createRealm } from '../../workers/host/realm.node.ts'
@@ -355,6 +356,35 @@ describe('a run in Node', () => {
     )
     expect(learner.model.hash).toBe((await randomModel()).hash)
     learner.dispose()
+  })
+
+  it('trains it from the command line, and tells how far the fetch is', async () => {
+    set({ HF_HOME: folder, HF_TOKEN: '' })
+    const nano: Record<string, Uint8Array> = {}
+    for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'])
+      nano[name] = new Uint8Array(await readFile(join(ROOT, 'models/lab-nano', name)))
+    hub.models['someone/nano'] = { files: nano }
+    const said: string[] = []
+    const code = await train({
+      root: ROOT,
+      file: join(ROOT, 'configs/rl/reverse-text-nano.toml'),
+      set: [
+        ...['model="someone/nano"', `browser.hub="${hub.base}"`, 'browser.backend="wasm"', 'max_steps=1'],
+        ...[
+          'batch_size=8',
+          'rollouts_per_example=4',
+          'eval.interval=50',
+          'eval.num_examples=2',
+          'scheduler.warmup_steps=0',
+        ],
+      ],
+      out: join(folder, 'run'),
+      write: (line) => said.push(line),
+      status: (line) => said.push(line),
+    })
+    expect(code).toBe(0)
+    expect(said.join('\n')).toMatch(/fetching model\.safetensors: 0\.2 of 0\.2 MB/)
+    expect(said.join('\n')).toMatch(/someone\/nano: [\d,.]+ ?\w* parameters/)
   })
 
   it("gives the machine's token to its own hub, and not to one that a config names", async () => {

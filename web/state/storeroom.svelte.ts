@@ -66,15 +66,18 @@ export class StoreroomState {
     return this.#copying
   }
 
+  /** Leaves standing what went wrong before. */
   async refresh(runs: string[], hub: string | null): Promise<void> {
-    await this.#try(async () => {
+    try {
       const room = this.#open()
       this.#models = await room.models()
       const saves = await Promise.all(runs.map(async (run) => [run, await room.saves(run)] as const))
       this.#saves = Object.fromEntries(saves)
       this.#lasting = await room.isLasting()
       this.#hasToken = await room.hasToken(hub)
-    })
+    } catch (error) {
+      this.#problem = sentenceOf(error)
+    }
   }
 
   async removeModel(id: string): Promise<void> {
@@ -138,6 +141,11 @@ export class StoreroomState {
     }
   }
 
+  /** Its hub was asked for the model's numbers, in vain. */
+  isUnknown(config: RunConfig): boolean {
+    return this.#architectures[keyOf(config)] === null
+  }
+
   /** Looks a model's numbers up that nobody here knows yet; a hub is asked at most once for each. */
   async learn(config: RunConfig): Promise<void> {
     const key = keyOf(config)
@@ -160,9 +168,13 @@ export class StoreroomState {
     try {
       await action()
     } catch (error) {
-      this.#problem = error instanceof Error ? error.message : String(error)
+      this.#problem = sentenceOf(error)
     }
   }
+}
+
+function sentenceOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 function keyOf({ model, browser }: RunConfig): string {

@@ -187,6 +187,8 @@ function rarely<T>(everyMs: number, say: (value: T) => void): { tell(value: T): 
     end() {
       if (timer !== null) clearTimeout(timer)
       timer = null
+      if (waiting !== null) say(waiting)
+      waiting = null
     },
   }
 }
