@@ -71,5 +71,6 @@ function optionsOf(table: SlurmTable | RayTable, name: string, data: string, roo
     ...{ folder: join(data, name), runsRoot: table.runs_root, project: table.project, command: table.command },
     ...{ owner: table.owner ?? null, models: join(root, 'models'), environment: table.environment },
     ...{ environments: table.environments ?? null, graceSeconds: table.grace_seconds },
+    pricePerGpuHour: table.price_per_gpu_hour,
   }
 }

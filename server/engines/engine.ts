@@ -74,6 +74,8 @@ export interface EngineCard {
   /** Whether jobs are taken at the moment; a sentence where not. */
   problem: string | null
   maxRuns: number | null
+  /** Sentences about how busy it is and what it costs. */
+  details?: string[]
   running: number
   queued: number
 }

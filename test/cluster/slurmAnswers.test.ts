@@ -5,7 +5,7 @@ import { complaintsOf, numberOf, timeOf } from '../../server/engines/slurm/answe
 import { jobOf, partitionOf } from '../../server/engines/slurm/decode.ts'
 import { DIALECTS, dialectOf } from '../../server/engines/slurm/dialect.ts'
 import type { SlurmJobSpec } from '../../server/engines/slurm/job.ts'
-import { hostsOf, minutesOf } from '../../server/engines/slurm/scheduler.ts'
+import { gpusIn, hostsOf, minutesOf } from '../../server/engines/slurm/scheduler.ts'
 import { reasonText, stateOf } from '../../server/engines/slurm/states.ts'
 import { V0038 } from '../../server/engines/slurm/v0038.ts'
 import { V0040 } from '../../server/engines/slurm/v0040.ts'
@@ -166,4 +166,10 @@ test('times and node lists as Slurm writes them', () => {
     ['g08', 'g09', 'g10'],
     [],
   ])
+})
+
+test('GPUs as Slurm counts them', () => {
+  expect(
+    ['gpu:fake:2', 'gpu:4', 'gpu:a100:4(S:0-1),gpu:h100:2(IDX:0)', 'gpu:fake:0(IDX:N/A)', 'nic:3', ''].map(gpusIn),
+  ).toEqual([2, 4, 6, 0, 0, 0])
 })

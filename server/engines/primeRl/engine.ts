@@ -45,6 +45,8 @@ export interface FullSizeOptions {
   environments?: string[] | null
   /** Seconds that a run may take to save when it is asked to end. */
   graceSeconds?: number
+  /** The operator's price of a GPU for an hour. */
+  pricePerGpuHour?: number
 }
 
 const LOOK_AGAIN_MS = 1500
@@ -78,12 +80,19 @@ export class FullSizeEngine implements Engine {
   }
 
   async card(): Promise<EngineCard> {
-    const jobs = await this.list()
+    const [jobs, problem] = await Promise.all([this.list(), this.#scheduler.problem()])
+    const price = this.#options.pricePerGpuHour
+    const cost =
+      price === undefined
+        ? 'What a GPU-hour costs is unknown: the operator has named no price.'
+        : `A GPU-hour costs ${price}, by the operator.`
+    const details = problem === null ? await this.#scheduler.details?.().catch(() => []) : []
     return {
+      details: [...(details ?? []), cost],
       title: this.#scheduler.title,
       privacy:
         'The config goes to the cluster, which computes the whole run with prime-rl and keeps its rollouts, metrics and weights on its shared disk; this server reads them there.',
-      problem: await this.#scheduler.problem(),
+      problem,
       maxRuns: null,
       running: jobs.filter(({ state }) => state === 'running' || state === 'starting').length,
       queued: jobs.filter(({ state }) => state === 'queued').length,

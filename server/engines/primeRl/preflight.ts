@@ -31,6 +31,7 @@ date +%s > started
   [ -x "$ROLLOUT_LAB_COMMAND" ] && echo "command=yes"
   echo "commit=$(git -C "$ROLLOUT_LAB_PROJECT" rev-parse HEAD 2>/dev/null)"
   echo "gpus=\${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L 2>/dev/null | wc -l)}"
+  [ -r private ] && echo "private=yes"
   [ -f "$ROLLOUT_LAB_CONFIG" ] && echo "read=$(cat -- "$ROLLOUT_LAB_CONFIG")"
 } > found.partial
 mv found.partial found
@@ -61,8 +62,9 @@ export async function checkCluster(
     })
     await mkdir(folder, { mode: 0o770 })
     await writeFile(join(folder, 'config'), token, { mode: 0o640 })
+    await writeFile(join(folder, 'private'), token, { mode: 0o600 })
     if (options.owner)
-      for (const each of [dirname(folder), folder, join(folder, 'config')])
+      for (const each of [dirname(folder), folder, join(folder, 'config'), join(folder, 'private')])
         await chown(each, options.owner.uid, options.owner.gid)
   } catch (error) {
     add(
@@ -97,6 +99,13 @@ export async function checkCluster(
       found.read === token
         ? 'The node reads what this server writes.'
         : `The node does not read what this server writes below ${options.runsRoot}: give the job's user the group of the server.`,
+    )
+    add(
+      found.private === 'yes',
+      'secrets',
+      found.private === 'yes'
+        ? 'The job reads a file that is for its user alone.'
+        : 'The job cannot read a file that is for the user of this server alone, so secrets cannot be handed over: run the server as the user of the jobs, or as root with owner set.',
     )
     const command = options.command ?? join(options.project, '.venv/bin/rl')
     add(

@@ -1,7 +1,7 @@
 // From an attempt of a run to what lies on the shared disk for it: prime-rl's config with the folders and the resume of
 // this attempt, the secrets, and a bundled model where the run trains one.
 
-import { chown, cp, mkdir, open, rename, rm } from 'node:fs/promises'
+import { chmod, chown, cp, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setAt, type Table } from '../../../configs/path.ts'
 import type { RunConfig } from '../../../configs/schema.ts'
@@ -91,9 +91,9 @@ async function prepared(spec: JobSpec, layout: RunLayout, options: PrepareOption
   const secrets = await writeSecrets(spec, folder, options)
   const earlier = fresh ? 0 : await sizeOf(layout.metrics)
   const logs = fresh ? 0 : (await layout.logFolders()).length
-  if (options.owner)
-    for (const each of [dirname(layout.folder), layout.folder, folder])
-      await chown(each, options.owner.uid, options.owner.gid)
+  for (const each of [dirname(layout.folder), layout.folder, folder])
+    if (options.owner) await chown(each, options.owner.uid, options.owner.gid)
+    else if (each !== dirname(layout.folder)) await chmod(each, 0o770)
   return {
     ...{ config, secrets, fromStep: resumable?.step ?? 0, metricsFrom: earlier, logsFrom: logs, table },
   }

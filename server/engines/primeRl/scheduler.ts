@@ -47,6 +47,8 @@ export interface Scheduler {
   /** `begun`: the job has written its first line. null for a job that is not known any more. */
   look(id: string, begun: boolean): Promise<Sighting | null>
   cancel(id: string, how: 'graceful' | 'now'): Promise<void>
+  /** Sentences about its nodes and how busy they are. */
+  details?(): Promise<string[]>
   /** Why no job would be taken at the moment; null when one would. */
   problem(): Promise<string | null>
   close(): Promise<void>

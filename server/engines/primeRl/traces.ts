@@ -13,25 +13,30 @@ const LONGEST_LINE = 8 * 1024 * 1024
 
 /** The newest `most` episodes of a file, as groups; a line that cannot be read is left out. */
 export async function readGroups(path: string, batch: number): Promise<GroupRecord[]> {
-  const episodes: Table[] = []
+  const lines: string[] = []
   const stream = createReadStream(path, { encoding: 'utf8' })
   try {
     for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
-      if (line.length === 0 || line.length > LONGEST_LINE) continue
-      try {
-        const episode: unknown = JSON.parse(line)
-        if (isTable(episode)) episodes.push(episode)
-      } catch {
-        // The last line may be on its way.
-      }
+      // What has no end yet is being written.
+      if (line.length > LONGEST_LINE || !line.endsWith('}')) continue
+      lines.push(line)
       // What is older than a batch belongs to an earlier attempt at the same step.
-      if (episodes.length > batch) episodes.shift()
+      if (lines.length > batch) lines.shift()
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   }
-  return groupsOf(episodes.slice(0, MOST_ROLLOUTS))
+  return groupsOf(lines.slice(0, MOST_ROLLOUTS).flatMap(parsed))
+}
+
+function parsed(line: string): Table[] {
+  try {
+    const episode: unknown = JSON.parse(line)
+    return isTable(episode) ? [episode] : []
+  } catch {
+    return []
+  }
 }
 
 export function groupsOf(episodes: Table[]): GroupRecord[] {

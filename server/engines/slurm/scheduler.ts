@@ -34,6 +34,7 @@ export class SlurmScheduler implements Scheduler {
   readonly tables = ['slurm', 'deployment']
   readonly client: SlurmClient
   #options: SlurmOptions
+  #queue: { at: number; jobs: Promise<SlurmJob[]> } | null = null
 
   constructor(options: SlurmOptions) {
     this.#options = options
@@ -68,7 +69,11 @@ export class SlurmScheduler implements Scheduler {
   async #position(job: SlurmJob): Promise<number | null> {
     const priority = Number(job.raw.priority)
     if (!Number.isFinite(priority) || job.held) return null
-    const waiting = (await reached(() => this.client.jobs())).filter(
+    // All jobs of a cluster are a long answer, and places in a queue change slowly.
+    if (!this.#queue || Date.now() - this.#queue.at > QUEUE_EVERY_MS)
+      this.#queue = { at: Date.now(), jobs: this.client.jobs().catch(() => []) }
+    const { jobs } = this.#queue
+    const waiting = (await jobs).filter(
       (each) => each.state === 'PENDING' && each.partition === job.partition && !each.held && each.id !== job.id,
     )
     return waiting.filter(({ raw }) => Number(raw.priority) > priority).length
@@ -80,6 +85,20 @@ export class SlurmScheduler implements Scheduler {
     // What has not begun has nothing to save.
     const running = job.state === 'RUNNING'
     await reached(() => this.client.cancel(Number(id), how === 'graceful' && running ? 'TERM' : undefined))
+  }
+
+  /** A sentence for each partition: nodes, those that are idle or away, and GPUs in use. */
+  async details(): Promise<string[]> {
+    const [partitions, nodes] = await reached(() => Promise.all([this.client.partitions(), this.client.nodes()]))
+    return partitions.map(({ name, isDefault }) => {
+      const own = nodes.filter((node) => node.partitions.includes(name))
+      const count = (what: RegExp) => own.filter(({ state }) => what.test(state)).length
+      const away = count(/down|drain|fail|not_responding|unknown/)
+      const all = own.reduce((sum, { gres }) => sum + gpusIn(gres), 0)
+      const used = own.reduce((sum, { gresUsed }) => sum + gpusIn(gresUsed), 0)
+      const gone = away > 0 ? `, ${away} away` : ''
+      return `Partition ${name}${isDefault ? ' (the default)' : ''}: ${own.length} nodes, ${count(/^idle/)} idle${gone}; ${used} of ${all} GPUs in use.`
+    })
   }
 
   async problem(): Promise<string | null> {
@@ -113,7 +132,14 @@ export class SlurmScheduler implements Scheduler {
   }
 }
 
+const QUEUE_EVERY_MS = 20_000
+
 const ENDED = { exitCode: null, nodes: [], queuePosition: null, restarts: 0 }
+
+/** `gpu:fake:2(IDX:0-1),gpu:a100:4` holds 6. */
+export function gpusIn(gres: string): number {
+  return [...gres.matchAll(/(?:^|,)gpu(?::[^:,()]+)?:(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
+}
 
 async function reached<T>(call: () => Promise<T>): Promise<T> {
   try {

@@ -103,6 +103,18 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     )
   })
 
+  test('its card tells partitions, GPUs and what is known of the price', async () => {
+    const { problem, details } = await open().card()
+    expect(problem).toBeNull()
+    expect(details).toEqual([
+      'Partition cluster (the default): 2 nodes, 2 idle; 0 of 4 GPUs in use.',
+      'What a GPU-hour costs is unknown: the operator has named no price.',
+    ])
+    expect(await open({ url: 'http://127.0.0.1:9' }).card()).toMatchObject({
+      problem: expect.stringContaining('cannot be reached'),
+    })
+  })
+
   test('fifty submits of one key are one job', async () => {
     await project.faults({ pace: 20 })
     const spec = specOf({ config: fullSizeConfig({ max_steps: 1 }) })
@@ -130,6 +142,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
       expect.stringContaining('ok shared disk: This server writes to '),
       expect.stringMatching(/^ok a job: A small job ran on \S+ as labjobs and was read back\.$/),
       'ok reads: The node reads what this server writes.',
+      'ok secrets: The job reads a file that is for its user alone.',
       expect.stringMatching(/^ok prime-rl: \S+\/\.venv\/bin\/rl is there\.$/),
       'ok clocks: The clocks agree.',
       'ok GPUs: The job was given 1 GPU.',
