@@ -1,12 +1,13 @@
 // The proxy as one thing: made from its config and what the server lends it, and closed with the server.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from './account.ts'
 import type { AdapterDesk } from './adapters/desk.ts'
 import { Prefixes } from './affinity.ts'
 import { RetryBudget } from './budget.ts'
 import type { ProxyConfig } from './config.ts'
 import { Fleet } from './fleet.ts'
-import { type Caller, type Forwarding, forward } from './forward.ts'
+import { type Forwarding, forward } from './forward.ts'
 import { listModels, type Names } from './names.ts'
 import type { Node, NodeSpec } from './node.ts'
 import { Rates } from './rates.ts'

@@ -49,3 +49,9 @@ export function shuttingDown() {
     retryAfterSeconds: 10,
   })
 }
+
+export function unknownModel(name: string) {
+  return new Refusal(404, 'model_not_found', `There is no model ${name}: GET /v1/models lists what there is.`, {
+    param: 'model',
+  })
+}

@@ -1,8 +1,8 @@
 // The proxy's numbers for Prometheus. Labels are names of the config and of the routes; never a user's text.
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Account } from './account.ts'
 import type { Fleet } from './fleet.ts'
-import type { Account } from './forward.ts'
 import type { NodeState } from './views.ts'
 
 const STATES: NodeState[] = ['unknown', 'up', 'open', 'probing', 'down', 'draining', 'drained']

@@ -1,6 +1,6 @@
 // What each key used, by day and model: added up in memory, written now and then. A failed write is made good by the next.
 
-import type { Account } from './forward.ts'
+import type { Account } from './account.ts'
 import type { UsageView } from './views.ts'
 
 export interface UsageQuery {
