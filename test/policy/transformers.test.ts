@@ -67,7 +67,7 @@ beforeAll(async () => {
 afterAll(() => device.dispose())
 
 describe.each(POLICIES)('the $name policy', ({ create }) => {
-  it.each(['qwen3-tied', 'qwen3-untied', 'qwen2-tied', 'llama-untied'])(
+  it.each(['qwen3-tied', 'qwen3-untied', 'qwen2-tied', 'llama-untied', 'llama3-scaled-tied'])(
     'computes what transformers computes for %s',
     async (name) => {
       const model = await checkpoint(name)
