@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import OpenAI from 'openai'
 import { describe, expect, it } from 'vitest'
 import { ROOT } from '../../build/paths.ts'
@@ -37,6 +38,10 @@ const piecesOf = (exchange: Recording['exchanges'][string]) =>
   exchange.response.pieces.map(({ base64 }) => Buffer.from(base64, 'base64'))
 const textOf = (exchange: Recording['exchanges'][string]) => Buffer.concat(piecesOf(exchange)).toString('utf8')
 
+/** Clients write the same JSON with other spaces. */
+const same = (a: string | null, b: string | null) =>
+  a === b || (a !== null && b !== null && isDeepStrictEqual(JSON.parse(a), JSON.parse(b)))
+
 /** The recorded server again: the same answer to the same request, piece by piece. */
 async function replay({ exchanges }: Recording): Promise<string> {
   const server: Server = createServer(async (request, response) => {
@@ -45,7 +50,7 @@ async function replay({ exchanges }: Recording): Promise<string> {
     const body = Buffer.concat(parts).toString() || null
     const found = Object.values(exchanges).find(
       ({ request: { method, path, body: recorded } }) =>
-        method === request.method && path === request.url && recorded === body,
+        method === request.method && path === request.url && same(recorded, body),
     )
     if (!found) return void response.writeHead(404).end()
     const { status, headers, broken } = found.response
@@ -127,8 +132,4 @@ describe.each(recordings)('$server $version', (recording) => {
     const whole = JSON.parse(textOf(exchanges.chat)).choices[0].message.content
     expect(words.trim()).toBe(whole.trim())
   })
-})
-
-it('there is a way to make recordings, and it is a program', () => {
-  expect(readFileSync(join(FOLDER, 'record.py'), 'utf8')).toContain('transformers')
 })

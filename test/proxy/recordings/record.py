@@ -2,7 +2,7 @@
 
     python test/proxy/recordings/record.py transformers --model models/lab-nano --out test/proxy/recordings
     python test/proxy/recordings/record.py vllm --model models/lab-nano --out test/proxy/recordings
-    python test/proxy/recordings/record.py url --url http://127.0.0.1:8000 --model NAME --out FOLDER --name NAME
+    python test/proxy/recordings/record.py url --url http://127.0.0.1:8000 --model NAME --out FOLDER --name NAME [--key KEY]
 
 The first two start the server themselves, and kill it in the middle of the last stream. Python's own library alone; the
 server's packages have to be there (pip install 'transformers[serving]' peft, or vllm). One JSON file comes out, named after
@@ -54,11 +54,13 @@ def requests(model, server):
     ]
 
 
-def exchange(host, port, method, path, body, kill=None):
+def exchange(host, port, method, path, body, key=None, kill=None):
     """One request and its answer as it came, with the time of each piece in ms. `kill` ends the server after the first piece."""
     connection = http.client.HTTPConnection(host, port, timeout=120)
     data = None if body is None else json.dumps(body)
     headers = {"x-request-id": "recorded-1", **({"content-type": "application/json"} if data else {})}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
     began = time.monotonic()
     connection.request(method, path, body=data, headers=headers)
     response = connection.getresponse()
@@ -118,6 +120,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--url", default="http://127.0.0.1:8123")
     parser.add_argument("--name", default="server")
+    parser.add_argument("--key", help="sent as Authorization: Bearer; never recorded")
     given = parser.parse_args()
     url = urllib.parse.urlparse(given.url)
     process = None
@@ -134,7 +137,7 @@ def main():
         for name, method, path, body in requests(given.model, given.server):
             if name == "cut" and end is None:
                 continue
-            exchanges[name] = exchange(url.hostname, url.port, method, path, body, end if name == "cut" else None)
+            exchanges[name] = exchange(url.hostname, url.port, method, path, body, given.key, end if name == "cut" else None)
             print(f"{name}: {exchanges[name]['response']['status']}, {len(exchanges[name]['response']['pieces'])} pieces", file=sys.stderr)
     finally:
         if process is not None and process.poll() is None:
