@@ -26,7 +26,7 @@ interface Recording {
   >
 }
 
-const FOLDER = join(ROOT, 'test/proxy/recordings')
+const FOLDER = join(ROOT, 'test/proxy/recordings/fixtures')
 const recordings: Recording[] = readdirSync(FOLDER)
   .filter((name) => name.endsWith('.json'))
   .map((name) => JSON.parse(readFileSync(join(FOLDER, name), 'utf8')))

@@ -1,7 +1,7 @@
 """Records what a real model server sends, byte for byte, so that the proxy can be tried with it where the server cannot run.
 
-    python test/proxy/recordings/record.py transformers --model models/lab-nano --out test/proxy/recordings
-    python test/proxy/recordings/record.py vllm --model models/lab-nano --out test/proxy/recordings
+    python test/proxy/recordings/record.py transformers --model models/lab-nano --out test/proxy/recordings/fixtures
+    python test/proxy/recordings/record.py vllm --model models/lab-nano --out test/proxy/recordings/fixtures
     python test/proxy/recordings/record.py url --url http://127.0.0.1:8000 --model NAME --out FOLDER --name NAME [--key KEY]
 
 The first two start the server themselves, and kill it in the middle of the last stream. Python's own library alone; the
