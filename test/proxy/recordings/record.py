@@ -18,6 +18,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -127,7 +128,7 @@ def main():
     if given.server != "url":
         environment = {**os.environ, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "HF_HUB_OFFLINE": "1"}
         # transformers serve reads the list of its models from a cache that has to be there.
-        environment.setdefault("HF_HOME", os.path.join(given.out, ".hf"))
+        environment["HF_HOME"] = tempfile.mkdtemp()
         os.makedirs(os.path.join(environment["HF_HOME"], "hub"), exist_ok=True)
         process = subprocess.Popen(command(given.server, given.model, url.port), env=environment, start_new_session=True)
     try:
