@@ -36,11 +36,14 @@ export interface BatcherOptions {
   turns: Turns
 }
 
-/** Tokens per sequence in a chunk: in the first of an answer that is read as it comes, and at most. */
+/**
+ * Tokens per sequence in a chunk, where an answer is read as it comes: in the first, then twice as many each time, up to
+ * this many, and on to the most while a chunk is soon done. Each chunk begins with the cost of going on.
+ */
 const FIRST_CHUNK = 4
+const FLOWING_CHUNK = 16
 const CHUNK = 32
-/** A chunk with such an answer takes about so long, so that its text flows. */
-const FLOW_MS = 400
+const SOON_MS = 400
 /** Sequences of one sampler: it remembers each until it is disposed of. */
 const PER_SAMPLER = 64
 
@@ -48,7 +51,6 @@ interface Member {
   sequence: Sequence
   number: number
   sampled: number
-  chunk: number
   gone: boolean
 }
 
@@ -58,8 +60,8 @@ interface Cohort {
   sampler: Sampler
   members: Member[]
   admitted: number
-  /** Of the last chunk, null before it. It decides how soon tokens are told, never which. */
-  msPerToken: number | null
+  /** Decides how soon tokens are told, never which. */
+  chunk: number
 }
 
 export class Batcher {
@@ -88,8 +90,7 @@ export class Batcher {
   /** The returned function gives the sequence up. */
   add(sequence: Sequence): () => void {
     const cohort = this.#cohortFor(sequence)
-    const chunk = sequence.eager ? FIRST_CHUNK : CHUNK
-    const member: Member = { sequence, number: cohort.admitted++, sampled: 0, chunk, gone: false }
+    const member: Member = { sequence, number: cohort.admitted++, sampled: 0, gone: false }
     cohort.members.push(member)
     void this.#work()
     return () => {
@@ -117,7 +118,7 @@ export class Batcher {
       adapter,
       alternatives: alternatives > 0 ? MOST_ALTERNATIVES : 0,
     })
-    const cohort: Cohort = { rule: key, sampler, members: [], admitted: 0, msPerToken: null }
+    const cohort: Cohort = { rule: key, sampler, members: [], admitted: 0, chunk: FIRST_CHUNK }
     this.#cohorts.push(cohort)
     return cohort
   }
@@ -152,7 +153,7 @@ export class Batcher {
     if (members.length === 0) return
     // Those beyond the slots go first the next time.
     cohort.members = [...cohort.members.filter((member) => !members.includes(member)), ...members]
-    const chunk = chunkFor(cohort, members)
+    const chunk = members.some(({ sequence }) => sequence.eager) ? cohort.chunk : CHUNK
     const started = performance.now()
     const abort = new AbortController()
     this.#decoding = { members, abort }
@@ -169,8 +170,7 @@ export class Batcher {
         }),
         { signal: abort.signal },
       )
-      const longest = Math.max(1, ...completions.map(({ ids }) => ids.length))
-      cohort.msPerToken = (performance.now() - started) / longest
+      if (chunk < FLOWING_CHUNK || performance.now() - started < SOON_MS) cohort.chunk = Math.min(CHUNK, chunk * 2)
       completions.forEach((completion, i) => {
         this.#take(members[i], completion)
       })
@@ -192,7 +192,6 @@ export class Batcher {
       return { token, logp: logp[t], alternatives: named }
     })
     member.sampled += tokens.length
-    member.chunk = Math.min(CHUNK, member.chunk * 2)
     if (!sequence.onTokens(tokens)) {
       member.gone = true
       return
@@ -202,12 +201,6 @@ export class Batcher {
     member.gone = true
     sequence.onEnd(stop)
   }
-}
-
-function chunkFor({ msPerToken }: Cohort, members: Member[]): number {
-  const chunk = Math.min(...members.map((member) => member.chunk))
-  if (msPerToken === null || !members.some(({ sequence }) => sequence.eager)) return chunk
-  return Math.min(chunk, Math.max(FIRST_CHUNK, Math.round(FLOW_MS / msPerToken)))
 }
 
 export const MOST_ALTERNATIVES = 20
