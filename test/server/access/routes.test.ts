@@ -4,21 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { bearer, json, openDoor, type TestDoor } from './door.ts'
-
-/** What anybody may ask of a server of this machine, and why nothing is lost by it. */
-const OPEN = new Map([
-  ['GET /', 'the page'],
-  ['GET /healthz', 'whether the process answers'],
-  ['GET /readyz', 'names of parts'],
-  ['GET /metrics', 'counts, without a name'],
-  ['GET /api/health', 'whether the process answers'],
-  ['GET /api/openapi.json', 'this list'],
-  ['GET /api/docs', 'this list'],
-  ['GET /api/session', 'who is signed in: nobody'],
-  ['POST /api/session', 'takes a token or a key'],
-  ['DELETE /api/session', 'signs out whoever asks'],
-  ['POST /api/compile', 'a function of its body'],
-])
+import { OPEN } from './open.ts'
 
 interface Route {
   method: string

@@ -17,6 +17,7 @@ import { openLog } from '../../../server/observe/log.ts'
 import { openStore } from '../../../server/store/open.ts'
 import { temporary } from '../observe/temporary.ts'
 import { bearer, cookieOf, json } from './door.ts'
+import { OPEN } from './open.ts'
 
 const { log } = openLog({ level: 'silent', to: { write: () => {} } })
 
@@ -48,6 +49,24 @@ describe('a server', () => {
     for (const path of ['api/runs', 'api/targets', 'v1/models', 'api/proxy/nodes'])
       expect((await fetch(at(path), { headers })).status, path).toBe(200)
     expect((await fetch(server.link, { redirect: 'manual' })).status).toBe(401)
+  })
+
+  it('asks at every route that it describes, runs and models included', async () => {
+    const server = await started(temporary())
+    const { paths } = (await (await fetch(new URL('api/openapi.json', server.url))).json()) as {
+      paths: Record<string, Record<string, unknown>>
+    }
+    const routes = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => [method.toUpperCase(), path.replaceAll(/\{\w+\}/g, 'x')]),
+    )
+    expect(routes.length).toBeGreaterThan(40)
+    for (const [method, path] of routes) {
+      if (OPEN.has(`${method} ${path}`)) continue
+      const init = method === 'GET' ? {} : { ...json({}), method }
+      const answer = await fetch(new URL(path, server.url), init)
+      expect(answer.status, `${method} ${path}`).toBe(401)
+      expect(await answer.text(), `${method} ${path}`).toContain('"error"')
+    }
   })
 
   it('shows a key of this machine to whoever may read its data folder, and takes it away at its end', async () => {
