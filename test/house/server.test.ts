@@ -36,6 +36,8 @@ describe('the page as static files', () => {
       expect(headers.get('cross-origin-opener-policy'), path).toBe('same-origin')
       expect(headers.get('cross-origin-embedder-policy'), path).toBe('require-corp')
       expect(headers.get('x-content-type-options'), path).toBe('nosniff')
+      expect(headers.get('content-security-policy'), path).toBe("frame-ancestors 'none'")
+      expect(headers.get('referrer-policy'), path).toBe('no-referrer')
     }
   })
 
