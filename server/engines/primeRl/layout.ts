@@ -15,6 +15,7 @@ export class RunLayout {
   readonly folder: string
 
   constructor(runsRoot: string, run: string) {
+    if (!/^[A-Za-z0-9_-]+$/.test(run)) throw new Error(`internal: "${run}" is no id of a run`)
     this.folder = join(runsRoot, run)
   }
 

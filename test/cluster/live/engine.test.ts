@@ -264,7 +264,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     await project.faults({ pace: 600 })
     const engine = open({ restart: 'engine' })
     const key = newId()
-    await engine.submit(specOf({ config: fullSizeConfig({ max_steps: 12 }) }), key)
+    await engine.submit(specOf({ config: fullSizeConfig({ max_steps: 24 }) }), key)
     let killed: Promise<void> | null = null
     const run = await followToEnd(() => engine, key, {
       milliseconds: 280_000,
@@ -279,10 +279,10 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     expect(run.job).toMatchObject({ state: 'succeeded' })
     expect(run.states).toContain('queued')
     const steps = stepsOf(run.events)
-    expect(new Set(steps)).toEqual(new Set(Array.from({ length: 12 }, (_, i) => i + 1)))
+    expect(new Set(steps)).toEqual(new Set(Array.from({ length: 24 }, (_, i) => i + 1)))
     // What was done twice is told twice.
-    expect(steps.at(-1)).toBe(12)
-    expect(steps.length).toBeGreaterThanOrEqual(12)
+    expect(steps.at(-1)).toBe(24)
+    expect(steps.length).toBeGreaterThanOrEqual(24)
     const log = Buffer.from((await engine.readLog(key, 'trainer', 0, 1e6)).bytes).toString()
     const folder = join(host.shared, 'runs', (await readdir(join(host.shared, 'runs'))).sort().at(-1)!, 'output/logs')
     const files = await Promise.all([1, 2].map((k) => readFile(join(folder, `attempt_${k}/trainer.log`), 'utf8')))
@@ -296,7 +296,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
   test('restart = server: the job of a dead node is lost, and another attempt goes on from its checkpoint', async () => {
     await project.faults({ pace: 600 })
     const engine = open()
-    const spec = specOf({ config: fullSizeConfig({ max_steps: 10, checkpointing: { save_every_n_steps: 2 } }) })
+    const spec = specOf({ config: fullSizeConfig({ max_steps: 20, checkpointing: { save_every_n_steps: 2 } }) })
     const key = newId()
     await engine.submit(spec, key)
     let killed = ''
@@ -315,7 +315,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     const resumed = await followToEnd(() => engine, next)
     expect(resumed.job.state).toBe('succeeded')
     const saved = run.events.flatMap((event) => (event.kind === 'saved' ? [event.save.step] : [])).at(-1)!
-    expect(stepsOf(resumed.events)).toEqual(Array.from({ length: 10 - saved }, (_, i) => saved + 1 + i))
+    expect(stepsOf(resumed.events)).toEqual(Array.from({ length: 20 - saved }, (_, i) => saved + 1 + i))
   }, 300_000)
 })
 

@@ -236,7 +236,7 @@ async function userOf(name: string, make = false): Promise<{ uid: number; gid: n
 async function stepsOf(root: string, name: string): Promise<number[]> {
   const { stdout } = await run('sh', [
     '-c',
-    'for p in /proc/[0-9]*; do ls -l "$p/fd" 2>/dev/null | grep -q -- "-> $1$" && grep -q slurmstepd "$p/comm" && basename "$p"; done; true',
+    'for c in $(grep -lsx slurmstepd /proc/[0-9]*/comm); do p=$(dirname "$c"); ls -l "$p/fd" 2>/dev/null | grep -q -- "-> $1$" && basename "$p"; done; true',
     'sh',
     join(root, 'log', `slurmd.${name}.log`),
   ])
