@@ -26,9 +26,19 @@ await build({
 })
 const EVERY_MS = 100
 const script = { events: (seconds * 1000) / EVERY_MS, batch: 1, everyMs: EVERY_MS }
-const server = spawn(process.execPath, [join(out, 'server.mjs'), root, data, JSON.stringify(script)], {
-  stdio: ['ignore', 'pipe', 'inherit'],
-})
+const server = spawn(
+  process.execPath,
+  [
+    ...(process.env.PROF ? ['--cpu-prof', '--cpu-prof-dir', process.env.PROF] : []),
+    join(out, 'server.mjs'),
+    root,
+    data,
+    JSON.stringify(script),
+  ],
+  {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  },
+)
 const url = await new Promise((resolve) => server.stdout.once('data', (bytes) => resolve(bytes.toString().trim())))
 try {
   const config = JSON.parse(readFileSync(join(root, 'bench/runs/config.json'), 'utf8'))
@@ -70,7 +80,7 @@ try {
     ].join('\n'),
   )
 } finally {
-  server.kill()
+  server.kill('SIGINT')
   rmSync(out, { recursive: true, force: true })
   rmSync(data, { recursive: true, force: true })
 }

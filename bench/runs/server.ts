@@ -13,3 +13,4 @@ const server = createAdaptorServer({ fetch: createApp({ webRoot: data, runs: run
 server.listen(0, '127.0.0.1', () => {
   process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}/\n`)
 })
+process.on('SIGINT', () => process.exit(0))

@@ -5,9 +5,11 @@ import type { Context } from 'hono'
 import { streamSSE } from 'hono/streaming'
 import { isFinal } from '../engines/engine.ts'
 import type { StoredLine } from '../store/events/eventFile.ts'
+import type { RunRow } from '../store/tables/runs.ts'
 import type { Caller } from './caller.ts'
+import { Refused } from './problem.ts'
 import type { Runs } from './runs.ts'
-import { type RunView, viewOf } from './views.ts'
+import { viewOf } from './views.ts'
 
 const HEARTBEAT_MS = 15_000
 /** Where no change is told, as by another process: looked for now and then. */
@@ -41,13 +43,13 @@ export function follow(c: Context, runs: Runs, caller: Caller, id: string, optio
     stream.onAbort(call)
     const heartbeat = setInterval(() => stream.write(': still here\n\n').catch(() => {}), HEARTBEAT_MS)
     const past = (await file.position(0)).seq
-    let status = ''
+    let told: string | null = null
     try {
       const reader = file.read(options.after)
       while (!stream.aborted && !stream.closed) {
         woken = false
         // Before the events are read: an end that is seen here has all of its events in the file.
-        const view = await viewNow(runs, id)
+        const row = await runs.row(caller, id).catch(unlessGone)
         const { value: lines } = await reader.next()
         for (const line of lines ?? []) {
           if (stream.aborted) return
@@ -56,13 +58,17 @@ export function follow(c: Context, runs: Runs, caller: Caller, id: string, optio
           await stream.writeSSE({ id: String(line.seq), event: 'run', data })
         }
         if (lines && lines.length > 0) continue
-        const text = JSON.stringify(view)
-        if (text !== status) await stream.writeSSE({ event: 'status', data: text })
-        status = text
-        if (view === null || isFinal(view.state)) {
-          await stream.writeSSE({ event: 'end', data: text })
-          return
+        const now = row && newsOf(row)
+        const over = row === null || isFinal(row.state)
+        if (now !== told || over) {
+          const view = JSON.stringify(row && viewOf(row))
+          if (now !== told) await stream.writeSSE({ event: 'status', data: view })
+          if (over) {
+            await stream.writeSSE({ event: 'end', data: view })
+            return
+          }
         }
+        told = now
         if (!woken)
           await new Promise<void>((resolve) => {
             const timer = setTimeout(resolve, LOOK_EVERY_MS)
@@ -77,12 +83,17 @@ export function follow(c: Context, runs: Runs, caller: Caller, id: string, optio
       for (const stop of unlisten) stop()
     }
   })
+}
 
-  /** null when the run has been deleted, or is no longer this caller's to see. */
-  async function viewNow(runs: Runs, run: string): Promise<RunView | null> {
-    const row = await runs.row(caller, run).catch(() => null)
-    return row && viewOf(row)
-  }
+/** A run that was deleted, or is no longer this caller's to see. */
+function unlessGone(error: unknown): null {
+  if (error instanceof Refused) return null
+  throw error
+}
+
+/** Different whenever the view of the run is. */
+function newsOf({ config_json: _, ...row }: RunRow): string {
+  return Object.values(row).join(' ')
 }
 
 async function withGroups({ context }: Runs, run: string, line: StoredLine): Promise<string> {

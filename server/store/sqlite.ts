@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { SqliteDialect } from 'kysely'
 import Sqlite from 'libsql'
+import { reusing } from './statements.ts'
 
 /** A database file, with WAL: readers never wait for the writer, and a killed process leaves it whole. */
 export function openSqlite(file: string): { dialect: SqliteDialect; release(): void } {
@@ -16,7 +17,7 @@ export function openSqlite(file: string): { dialect: SqliteDialect; release(): v
     database.pragma('synchronous = NORMAL')
     database.pragma('busy_timeout = 5000')
     database.pragma('foreign_keys = ON')
-    return { dialect: new SqliteDialect({ database }), release }
+    return { dialect: new SqliteDialect({ database: reusing(database) }), release }
   } catch (error) {
     release()
     throw error

@@ -1,6 +1,6 @@
 // A server's runs without a port: the app's own fetch, the store in a temporary folder, the stand-in for the trainer.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '../../../build/paths.ts'
@@ -41,7 +41,9 @@ export class TestServer {
   async start(): Promise<void> {
     const report = (what: string, error: unknown) => this.reported.push(`${what}: ${(error as Error).stack}`)
     this.#runs = await openServerRuns({ root: ROOT, data: this.data, report, ...this.#setup })
-    this.#app = createApp({ webRoot: this.data, runs: this.#runs.runs })
+    const webRoot = join(this.data, 'web')
+    await mkdir(webRoot, { recursive: true })
+    this.#app = createApp({ webRoot, runs: this.#runs.runs })
   }
 
   get runs(): ServerRuns {
