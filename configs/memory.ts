@@ -62,14 +62,19 @@ const F32 = 4
 /** A scale of four bytes for each block of 32 numbers. */
 const SCALE = 4 / 32
 const BYTES: Record<BaseDtype, number> = { f32: 4, f16: 2, int8: 1 + SCALE, int4: 0.5 + SCALE }
+const BASE_DTYPES: readonly BaseDtype[] = ['f32', 'f16', 'int8', 'int4']
 /** A policy that is read from the L2 cache of a small GPU is best left as it is. */
 const SMALL_PARAMETERS = 50e6
 
 export function estimateMemory(config: RunConfig, a: Architecture, engine: Engine): MemoryEstimate {
+  return estimateWith(baseDtypeOf(config, a, engine), config, a, engine)
+}
+
+function estimateWith(baseDtype: BaseDtype, config: RunConfig, a: Architecture, engine: Engine): MemoryEstimate {
   const length = Math.min(config.seq_len, a.maxLength, PROMPT_TOKENS + config.sampling.max_tokens)
   const slots = Math.min(config.browser.slots ?? DEFAULT_SLOTS, config.type === 'rl' ? config.batch_size : 1)
-  const passTokens = (engine === 'compiled' && config.browser.token_budget) || config.micro_batch_size * length
-  const baseDtype = baseDtypeOf(config, a, engine)
+  // A row is never cut in two.
+  const passTokens = engine === 'compiled' ? Math.max(length, tokenBudget(config, a)) : config.micro_batch_size * length
   const rollouts = config.type === 'rl' ? cacheBytes(a, slots, length, engine) : 0
   const parts = {
     weights: weightBytes(a, config.lora.enabled ? baseDtype : 'f32', config.lora.enabled, engine),
@@ -95,12 +100,17 @@ export function estimateMemory(config: RunConfig, a: Architecture, engine: Engin
   }
 }
 
-/** How frozen weights are held where the config leaves it open: small ones as they are, others in half of that. */
+/**
+ * How frozen weights are held where the config leaves it open: small ones as they are, others in half of that, and in less
+ * where browser.memory_gb asks for it.
+ */
 export function baseDtypeOf(config: RunConfig, a: Architecture, engine: Engine): BaseDtype {
   if (engine === 'plain' || !config.lora.enabled) return 'f32'
-  const { base_dtype } = config.browser
+  const { base_dtype, memory_gb } = config.browser
   if (base_dtype !== 'auto') return base_dtype
-  return parameters(a) < SMALL_PARAMETERS ? 'f32' : 'f16'
+  const [first, ...smaller] = BASE_DTYPES.slice(parameters(a) < SMALL_PARAMETERS ? 0 : 1)
+  const fits = (dtype: BaseDtype) => estimateWith(dtype, config, a, engine).total <= (memory_gb ?? Infinity) * 1e9
+  return [first, ...smaller].find(fits) ?? first
 }
 
 /**
@@ -154,13 +164,15 @@ function smallestChange(
   let best: { change: Record<string, unknown>; cost: number } | null = null
   for (const dtype of smallerDtypes(config, a, engine)) {
     for (const recompute of recomputations(config, engine)) {
-      for (const rows of halvings('micro_batch_size', config.micro_batch_size, 1)) {
-        for (const slots of halvings('browser.slots', estimateMemory(config, a, engine).slots, 8)) {
-          const steps = [dtype, recompute, rows, slots]
-          const cost = steps.reduce((sum, step) => sum + step.cost, 0)
-          if (best && cost >= best.cost) continue
-          const change = Object.assign({}, ...steps.map((step) => step.change))
-          if (excess(estimateMemory(changed(config, change), a, engine), limits) === null) best = { change, cost }
+      for (const rows of engine === 'plain' ? halvings('micro_batch_size', config.micro_batch_size, 1) : [AS_IT_IS]) {
+        for (const budget of budgets(config, a, engine)) {
+          for (const slots of halvings('browser.slots', estimateMemory(config, a, engine).slots, 8)) {
+            const steps = [dtype, recompute, rows, budget, slots]
+            const cost = steps.reduce((sum, step) => sum + step.cost, 0)
+            if (best && cost >= best.cost) continue
+            const change = Object.assign({}, ...steps.map((step) => step.change))
+            if (excess(estimateMemory(changed(config, change), a, engine), limits) === null) best = { change, cost }
+          }
         }
       }
     }
@@ -180,6 +192,11 @@ function halvings(path: string, value: number, least: number): Step[] {
   for (let half = value / 2, cost = 1; half >= least; half /= 2, cost++)
     steps.push({ change: { [path]: Math.floor(half) }, cost })
   return steps
+}
+
+function budgets(config: RunConfig, a: Architecture, engine: Engine): Step[] {
+  if (engine === 'plain') return [AS_IT_IS]
+  return halvings('browser.token_budget', tokenBudget(config, a), FEWEST_TOKENS)
 }
 
 function recomputations({ browser }: RunConfig, engine: Engine): Step[] {
@@ -263,22 +280,42 @@ function optimizerBytes(config: RunConfig, a: Architecture, engine: Engine): num
 
 /** As compiled/learning/activations.ts lays them out. */
 function compiledActivations(config: RunConfig, a: Architecture, slots: number, passTokens: number): number {
-  const { width, ffnWidth, heads, kvHeads, headWidth, layers } = a
+  const { width, ffnWidth, heads, kvHeads, headWidth } = a
+  const q = heads * headWidth
+  const qkv = q + 2 * kvHeads * headWidth
+  // The head goes over the vocabulary in chunks; the hidden gradient is one more row of the width.
+  const head = 2 * width * F32
+  const sampling = Math.max(slots, 512) * (2 * width + qkv + 2 * q + ffnWidth) * F32
+  return passTokens * (bytesPerToken(config, a) + head) + sampling
+}
+
+/** What a pass keeps and works in for each of its tokens. */
+function bytesPerToken(
+  config: RunConfig,
+  { width, ffnWidth, heads, kvHeads, headWidth, layers }: Architecture,
+): number {
   const q = heads * headWidth
   const qkv = q + 2 * kvHeads * headWidth
   const qk = q + kvHeads * headWidth
-  const own = { none: 0, elementwise: 0, layer: 0 }
-  own.none = 4 * width + qkv + qk + q + 3 * ffnWidth + heads + 2
-  own.elementwise = 2 * width + qkv + q + 2 * ffnWidth + heads + 2
-  own.layer = width
+  const own = {
+    none: 4 * width + qkv + qk + q + 3 * ffnWidth + heads + 2,
+    elementwise: 2 * width + qkv + q + 2 * ffnWidth + heads + 2,
+    layer: width,
+  }
   const recompute = config.browser.recompute === 'auto' ? 'elementwise' : config.browser.recompute
   const once = own.none - own[recompute] + 2 * width + 3 * ffnWidth + qk + qkv
   const adapters = config.lora.enabled ? 7 * config.lora.r * (recompute === 'layer' ? 1 : layers) : 0
-  const learning = passTokens * (own[recompute] * layers + once + width + adapters) * F32
-  // The head goes over the vocabulary in chunks; the hidden gradient is one more row of the width.
-  const head = passTokens * 2 * width * F32
-  const sampling = Math.max(slots, 512) * (2 * width + qkv + 2 * q + ffnWidth) * F32
-  return learning + head + sampling
+  return (own[recompute] * layers + once + width + adapters) * F32
+}
+
+/** As compiled/index.ts makes its passes: so many tokens as this many bytes hold, within bounds. */
+const PASS_BYTES = 1.5 * 2 ** 30
+const FEWEST_TOKENS = 512
+const MOST_TOKENS = 16384
+
+function tokenBudget(config: RunConfig, a: Architecture): number {
+  const fitting = Math.floor(PASS_BYTES / bytesPerToken(config, a))
+  return config.browser.token_budget ?? Math.max(FEWEST_TOKENS, Math.min(MOST_TOKENS, fitting))
 }
 
 /** What tfjs's tape holds: each op's output, attention's weights, the vocabulary of every position; and their gradients. */
