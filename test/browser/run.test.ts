@@ -27,7 +27,7 @@ describe('a run on the page', () => {
     await tab.getByText(/^= \(.*\) ÷ \d+ = /).waitFor()
 
     await tab.reload()
-    await tab.getByRole('button', { name: 'Runs' }).click()
+    await tab.getByRole('button', { name: 'Runs', exact: true }).click()
     await tab.getByText('finished').waitFor()
     await tab.getByRole('button', { name: 'Open' }).click()
     await tab.getByText('step 3 / 3').waitFor()
@@ -35,7 +35,7 @@ describe('a run on the page', () => {
     await expect.poll(() => tab.getByRole('listbox').getByRole('option').count()).toBe(8)
 
     const download = tab.waitForEvent('download')
-    await tab.getByRole('button', { name: 'Runs' }).click()
+    await tab.getByRole('button', { name: 'Runs', exact: true }).click()
     await tab.getByRole('button', { name: 'Adapter' }).click()
     expect((await download).suggestedFilename()).toMatch(/adapter/)
     expect(errors).toEqual([])
@@ -49,7 +49,7 @@ describe('a run on the page', () => {
 
     // Meanwhile another tab sees whose it is, and leaves it alone.
     const other = await openPage(page('max_steps=4'), context)
-    await other.page.getByRole('button', { name: 'Runs' }).click()
+    await other.page.getByRole('button', { name: 'Runs', exact: true }).click()
     await other.page.getByText('in another tab').waitFor()
     expect(await other.page.getByRole('button', { name: 'Resume' }).count()).toBe(0)
     await other.page.close()
