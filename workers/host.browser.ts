@@ -1,10 +1,11 @@
 // The page's side of a run in this tab: starts the trainer's worker and, beside it, the environment's. The only file
 // that knows how a browser obtains a worker.
 
+import type { AnsweringBackend } from './completions/protocol.ts'
 import { type Prompter, reachCompleter } from './host/completerLine.ts'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
 import { createStoreroom, type Storeroom } from './host/storeroom.browser.ts'
-import type { DeviceDescription, Trainer } from './protocol.ts'
+import type { Trainer } from './protocol.ts'
 import { openBrowserLibrary } from './storage/browser.ts'
 import type { RunLibrary } from './storage/store.ts'
 
@@ -76,7 +77,7 @@ export interface OpenPrompter {
 /** A worker that answers prompts with the models beside the page. */
 export async function openPrompter({
   base = document.baseURI,
-  backend = 'auto' as DeviceDescription['backend'] | 'auto',
+  backend = 'auto' as AnsweringBackend,
 } = {}): Promise<OpenPrompter> {
   const worker = new Worker(new URL('./completion.worker.ts', import.meta.url), { type: 'module', name: 'completion' })
   const lost = new Promise<string>((resolve) => {

@@ -4,10 +4,11 @@
 import { join } from 'node:path'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import type { AnsweringBackend } from './completions/protocol.ts'
 import { type Prompter, reachCompleter } from './host/completerLine.ts'
 import { type HostServices, type Place, reachTrainer } from './host/link.ts'
 import { chooseVulkanDriver } from './host/vulkan.node.ts'
-import type { DeviceDescription, Trainer } from './protocol.ts'
+import type { Trainer } from './protocol.ts'
 import { releaseRun } from './storage/lock.node.ts'
 
 export interface OpenTrainer {
@@ -68,7 +69,7 @@ export async function openPrompter({
   backend = 'auto',
 }: {
   root: string
-  backend?: DeviceDescription['backend'] | 'auto'
+  backend?: AnsweringBackend
 }): Promise<OpenPrompter> {
   chooseVulkanDriver()
   const worker = new Worker(new URL('./completion.worker.ts', import.meta.url), { name: 'completion' })

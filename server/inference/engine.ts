@@ -3,9 +3,9 @@
 
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { OpenedModel } from '../../workers/completions/protocol.ts'
+import type { AnsweringBackend, OpenedModel } from '../../workers/completions/protocol.ts'
 import { type OpenPrompter, openPrompter, type Prompter } from '../../workers/host.node.ts'
-import type { DeviceDescription, ExportedFile } from '../../workers/protocol.ts'
+import type { ExportedFile } from '../../workers/protocol.ts'
 import { Refused } from './errors.ts'
 
 export interface EngineOptions {
@@ -13,7 +13,7 @@ export interface EngineOptions {
   root: string
   /** Further models: a folder in Hugging Face layout by the name that requests use. */
   models?: Record<string, string>
-  backend?: DeviceDescription['backend'] | 'auto'
+  backend?: AnsweringBackend
 }
 
 export interface Adapter {

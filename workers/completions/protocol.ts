@@ -3,6 +3,9 @@
 
 import type { DeviceDescription, ExportedFile, ModelDescription } from '../protocol.ts'
 
+/** What answers are computed on; `auto` takes the fastest that works. */
+export type AnsweringBackend = 'auto' | 'webgpu' | 'webgl' | 'wasm' | 'cpu'
+
 /** A model by the name or folder that its host knows, alone or under a LoRA adapter (PEFT's two files). */
 export interface ModelSource {
   /** Names this pairing for later calls; opening another under a key that is open closes the first. */

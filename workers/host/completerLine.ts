@@ -2,14 +2,11 @@
 // listener. Loads nothing that computes: a page imports it.
 
 import { type Endpoint, proxy, wrap } from 'comlink'
-import type { Completer, CompletionEvent, CompletionRequest } from '../completions/protocol.ts'
-import type { DeviceDescription } from '../protocol.ts'
+import type { AnsweringBackend, Completer, CompletionEvent, CompletionRequest } from '../completions/protocol.ts'
 import type { Place } from './link.ts'
 
-type BackendName = DeviceDescription['backend'] | 'auto'
-
 export interface CompleterDoor extends Completer {
-  attach(place: Place, backend: BackendName): Promise<void>
+  attach(place: Place, backend: AnsweringBackend): Promise<void>
 }
 
 export type Answer = Exclude<CompletionEvent, { kind: 'failed' }>
@@ -26,7 +23,7 @@ export interface Prompter extends Omit<Completer, 'complete' | 'abort' | 'subscr
 export async function reachCompleter(
   endpoint: Endpoint,
   place: Place,
-  backend: BackendName,
+  backend: AnsweringBackend,
   lost: Promise<string>,
 ): Promise<Prompter> {
   const remote = wrap<CompleterDoor>(endpoint)
