@@ -24,6 +24,8 @@ export interface Implementation {
   name: string
   /** What it can train. */
   trains: ('adapters' | 'all')[]
+  /** Enough to see memory grow; a processor that plays a GPU takes a second for each. */
+  updates: number
   create: (options: MakePolicy) => Promise<Policy>
 }
 
@@ -31,11 +33,13 @@ export const POLICIES: Implementation[] = [
   {
     name: 'plain',
     trains: ['adapters', 'all'],
+    updates: 50,
     create: (options) => createPlainPolicy({ trainable: 'adapters', lora: LORA, seed: 5, ...options }),
   },
   {
     name: 'compiled',
     trains: ['adapters'],
+    updates: 8,
     create: async (options) =>
       createCompiledPolicy({
         lora: LORA,

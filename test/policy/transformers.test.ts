@@ -1,7 +1,7 @@
 // Random small checkpoints against the logits that transformers and peft computed from them (fixtures/make_fixtures.py).
 
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { byteTokenizerConfig, byteTokenizerJson } from '../../models/byteLevel.ts'
 import type { Device } from '../../workers/gpu/device.ts'
 import { openNodeDevice } from '../../workers/gpu/node.ts'
@@ -59,6 +59,9 @@ function everyToken(ids: number[], vocabulary: number): Row[] {
     temperature: 1,
   }))
 }
+
+// Kernels are compiled in software where there is no GPU.
+vi.setConfig({ testTimeout: 180_000 })
 
 let device: Device
 beforeAll(async () => {
