@@ -13,7 +13,7 @@ const wanted = (name) => asked.length === 0 || asked.includes(name)
 try {
   await buildPrograms()
   console.log(`${new Date().toISOString()} · Node ${process.version} · ${cpus().length} × ${cpus()[0].model}`)
-  if (wanted('throughput')) console.table(await throughput({ repeats: 2, seconds: 3 }))
+  if (wanted('throughput')) console.table(await throughput({ repeats: 5, seconds: 4 }))
   if (wanted('streams')) {
     for (const way of /** @type {const} */ (['direct', 'the proxy'])) {
       const nodes = await Promise.all([0, 1, 2].map(() => startProgram('upstream')))

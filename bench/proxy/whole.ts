@@ -22,7 +22,6 @@ const { url } = await serve({
   runs: { root: folder, data: join(folder, 'data'), local: null },
   config: new ConfigFile(null, config),
 })
-process.stdout.write(`${new URL(url).port}\n`)
 process.on('SIGUSR2', async () => {
   const door = JSON.parse(readFileSync(join(folder, 'data', DOOR_FILE), 'utf8'))
   const made = await fetch(`${url}api/keys`, {
@@ -33,3 +32,4 @@ process.on('SIGUSR2', async () => {
   process.stdout.write(`${((await made.json()) as { key: string }).key}\n`)
 })
 process.on('SIGINT', () => process.exit())
+process.stdout.write(`${new URL(url).port}\n`)
