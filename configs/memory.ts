@@ -308,12 +308,13 @@ function bytesPerToken(
   return (own[recompute] * layers + once + width + adapters) * F32
 }
 
-/** As compiled/index.ts makes its passes: so many tokens as this many bytes hold, within bounds. */
+/** What the activations of one pass of the compiled engine may take where nothing else is said. */
 const PASS_BYTES = 1.5 * 2 ** 30
 const FEWEST_TOKENS = 512
 const MOST_TOKENS = 16384
 
-function tokenBudget(config: RunConfig, a: Architecture): number {
+/** Tokens of one pass of the compiled engine. */
+export function tokenBudget(config: RunConfig, a: Architecture): number {
   const fitting = Math.floor(PASS_BYTES / bytesPerToken(config, a))
   return config.browser.token_budget ?? Math.max(FEWEST_TOKENS, Math.min(MOST_TOKENS, fitting))
 }

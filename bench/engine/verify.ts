@@ -47,7 +47,7 @@ async function fetched(path: string, range?: { start: number; end: number }): Pr
 }
 
 function compiled(model: Model, device: Device, slots: number, baseFormat: WeightFormat = 'f32') {
-  return createCompiledPolicy({ model, device, lora: LORA, seed: 3, slots, baseFormat })
+  return createCompiledPolicy({ model, device, lora: LORA, seed: 3, slots, baseFormat, tokensPerPass: 8192 })
 }
 
 async function perturb(policy: Policy, deviation: number): Promise<void> {

@@ -1,7 +1,7 @@
 // From a config to a policy with everything around it: model, device, adapters, script. The realm it runs in says where
 // model files lie and how a device is opened.
 
-import { baseDtypeOf, type Engine, engineOf, misfit } from '../../configs/memory.ts'
+import { baseDtypeOf, type Engine, engineOf, misfit, tokenBudget } from '../../configs/memory.ts'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { Backend, Device } from '../gpu/device.ts'
 import { peftFiles } from '../policy/adapter.ts'
@@ -83,18 +83,19 @@ interface Choices {
   recompute: 'none' | 'elementwise' | 'layer'
   /** null: the policy's own. */
   slots: number | null
-  tokensPerPass: number | null
+  /** Of the compiled engine. */
+  tokensPerPass: number
 }
 
 function choose(config: RunConfig, card: Card, device: Device): Choices {
-  const { recompute, slots, token_budget } = config.browser
+  const { recompute, slots } = config.browser
   const engine = engineOf(config, device)
   return {
     engine,
     baseDtype: baseDtypeOf(config, card, engine),
     recompute: recompute === 'auto' ? 'elementwise' : recompute,
     slots,
-    tokensPerPass: token_budget,
+    tokensPerPass: tokenBudget(config, card),
   }
 }
 
@@ -114,7 +115,7 @@ function createPolicy(config: RunConfig, model: Model, device: Device, chosen: C
     ...common,
     baseFormat: chosen.baseDtype,
     recompute: chosen.recompute,
-    tokensPerPass: chosen.tokensPerPass ?? undefined,
+    tokensPerPass: chosen.tokensPerPass,
   })
 }
 

@@ -23,7 +23,7 @@ import type {
 import { Adapters } from './adapters.ts'
 import { type Engine, openEngine } from './engine.ts'
 import { formatsOf, loadFrozenWeights } from './frozen.ts'
-import { activationBytes, type Recompute } from './learning/activations.ts'
+import type { Recompute } from './learning/activations.ts'
 import { Learning } from './learning/learning.ts'
 import { Optimizer } from './learning/optimizer.ts'
 import { cutRows, type Packed } from './learning/packing.ts'
@@ -42,15 +42,11 @@ export interface CompiledOptions {
   slots?: number
   baseFormat?: WeightFormat
   recompute?: Recompute
-  /** Tokens of one pass, at most; from the device's memory when absent. */
-  tokensPerPass?: number
+  /** Tokens of one pass, at most; rows are never split. */
+  tokensPerPass: number
 }
 
 const SLOTS = 128
-/** What one pass may take where nothing says how much memory there is. */
-const PASS_BYTES = 1.5 * 2 ** 30
-const FEWEST_TOKENS = 512
-const MOST_TOKENS = 16384
 
 /** @throws a sentence when the device or the request is not for this policy */
 export async function createCompiledPolicy(options: CompiledOptions): Promise<Policy> {
@@ -99,11 +95,7 @@ class CompiledPolicy implements Policy {
   ) {
     this.parameters = options.model.parameters
     this.trainableParameters = layout.size
-    const { shape, staging, limits } = engine
-    const perToken = activationBytes(shape, staging, this.#recompute)
-    const fitting = Math.floor(PASS_BYTES / perToken)
-    const wanted = options.tokensPerPass ?? Math.max(FEWEST_TOKENS, Math.min(MOST_TOKENS, fitting))
-    this.tokensPerPass = padTo(wanted, limits.software ? 64 : 256)
+    this.tokensPerPass = padTo(options.tokensPerPass, engine.limits.software ? 64 : 256)
   }
 
   get #recompute(): Recompute {

@@ -56,6 +56,9 @@ export function createSampler(source: SamplerSource, options: SamplingOptions, o
       `Made no sampler: it stops at one of at most ${MAX_STOP_TOKENS} tokens, got ${options.stopTokens.length}.`,
     )
   }
+  if (options.alternatives) {
+    throw new Error('Made no sampler: the compiled policy names no alternatives to a token; the plain one does.')
+  }
   return new CompiledSampler(source, options, onDispose)
 }
 

@@ -131,21 +131,6 @@ export class Activations {
   }
 }
 
-/** Bytes per token of a pass: what decides how many tokens fit. */
-export function activationBytes(shape: Shape, staging: Staging, recompute: Recompute): number {
-  const width = widths(shape)
-  const kept = new Set<string>(['x', ...KEPT[recompute]])
-  const { layers } = shape.card
-  let floats = shape.width
-  for (const [name, size] of Object.entries(width)) floats += kept.has(name) ? size * layers : name === 'y2' ? 0 : size
-  for (const size of Object.values(workWidths(shape))) floats += size
-  for (const layer of staging.layers) {
-    const ranks = PRODUCTS.reduce((sum, product) => sum + layer[product].rank, 0)
-    floats += recompute === 'layer' ? ranks / layers : ranks
-  }
-  return floats * 4
-}
-
 /** The widest factor pair of a product: parts of its gradient are kept per chunk of rows. */
 export function largestFactor(shape: Shape, staging: Staging): number {
   return Math.max(
