@@ -217,12 +217,12 @@ describe('a run', () => {
 
   it('waits over a restart of the server, and goes on where it was saved', async () => {
     await server.pace(30)
-    const first = await server.submit({ ...STAND_IN, max_steps: 8 })
+    const first = await server.submit({ ...STAND_IN, max_steps: 60 })
     const second = await server.submit(STAND_IN)
     await server.until(first.id, ({ step }) => step >= 2)
     await server.stop()
     await server.start()
-    expect(await server.ended(first.id)).toMatchObject({ state: 'succeeded', attempt: 2, step: 8 })
+    expect(await server.ended(first.id)).toMatchObject({ state: 'succeeded', attempt: 2, step: 60 })
     expect(await server.ended(second.id)).toMatchObject({ state: 'succeeded', attempt: 1 })
   })
 
