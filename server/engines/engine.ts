@@ -49,6 +49,8 @@ export interface Job {
   endedAt: number | null
   /** The engine's own answer, as JSON. */
   raw: unknown
+  /** The engine has begun the job anew, and its secrets are spent: it waits for them (`renewSecrets`). */
+  wantsSecrets?: boolean
 }
 
 /** What runs of this engine can give and be asked for; the page hides the rest. */
@@ -118,6 +120,8 @@ export interface Engine {
   list(): Promise<(Job & { key: string })[]>
   /** Asks for an end; the job's state tells when it has come. `graceful` lets it save. */
   cancel(engineId: string, how: 'graceful' | 'now'): Promise<void>
+  /** Hands a job's secrets over again. Only for engines whose jobs may want them. */
+  renewSecrets?(engineId: string, secrets: Record<string, string>): Promise<void>
   /** Bytes of a log from `offset`; `eof` once there will be no more. */
   readLog(engineId: string, stream: string, offset: number, most: number): Promise<LogPart>
   /**

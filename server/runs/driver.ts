@@ -105,6 +105,7 @@ export class Driver {
       this.#attempts.set(`${engine.target} ${engineId}`, id)
       if (run.cancel !== null) await engine.cancel(engineId, run.cancel === 'now' ? 'now' : 'graceful')
       job = await engine.get(engineId)
+      if (job?.wantsSecrets) await engine.renewSecrets?.(engineId, await this.#secrets(run))
     } catch (error) {
       await this.#told(run, attempt, {
         state: 'unknown',
@@ -149,7 +150,7 @@ export class Driver {
     const config = JSON.parse(run.config_json) as RunConfig
     let secrets: Record<string, string>
     try {
-      secrets = await this.#context.secrets(run.project, JSON.parse(run.secrets_json))
+      secrets = await this.#secrets(run)
     } catch (error) {
       const end = { state: 'failed' as const, reason: (error as Error).message, exitCode: null }
       await this.#end(engine, run, attempt, {
@@ -169,6 +170,11 @@ export class Driver {
       .execute()
     crashPoint('submit:after-recording')
     return engineId
+  }
+
+  /** Throws a sentence where one is not there any more. */
+  #secrets(run: RunRow): Promise<Record<string, string>> {
+    return this.#context.secrets(run.project, JSON.parse(run.secrets_json))
   }
 
   /** Everything that the engine has told since the last time. */

@@ -89,6 +89,17 @@ describe('the script of a job', () => {
     expect(args()).not.toContain('--')
   })
 
+  test('does not begin without its secrets', () => {
+    writeFileSync(join(folder, 'program'), '#!/bin/sh\ntouch ran\n', { mode: 0o755 })
+    // Two minutes without a pause.
+    writeFileSync(join(folder, 'sleep'), '#!/bin/sh\n', { mode: 0o755 })
+    const PATH = `${folder}:${process.env.PATH}`
+    expect(() => run({ PATH, ROLLOUT_LAB_SECRETS: join(folder, 'secrets') })).toThrow(
+      expect.objectContaining({ status: 78, stdout: expect.toSatisfy((said) => `${said}`.includes('did not come')) }),
+    )
+    expect(existsSync(join(folder, 'ran'))).toBe(false)
+  })
+
   function run(more: Record<string, string>) {
     writeFileSync(join(folder, 'script'), SCRIPT)
     execFileSync('bash', [join(folder, 'script')], {
@@ -146,4 +157,38 @@ test('a config’s commands, templates and foreign folders are refused or replac
   expect(toml).toContain(`output_dir = "${join(folder, 'runs', run)}"`)
   expect(toml).toContain('dir = "output"')
   expect(toml).not.toMatch(/etc|elsewhere|\[slurm/)
+})
+
+test('a job that Slurm has begun anew wants its secrets again, until it has them', async () => {
+  let restarts = 0
+  const running = {
+    state: 'running' as const,
+    reason: null,
+    exitCode: null,
+    nodes: ['n0'],
+    startedAt: 1,
+    endedAt: null,
+  }
+  const scheduler: Scheduler = {
+    ...recorder([]),
+    look: async () => ({ ...running, queuePosition: null, raw: null, restarts }),
+  }
+  const where = { folder: join(folder, 'server'), runsRoot: join(folder, 'runs'), project: '/opt', models: 'models' }
+  const first = new FullSizeEngine(scheduler, where)
+  const spec = { attempt: 1, name: 'n', project: 'p', config: fullSizeConfig() }
+  const [run, plain] = [newId(), newId()]
+  const secrets = { TOKEN: 'letters' }
+  const { engineId } = await first.submit({ ...spec, run, secrets }, newId())
+  const { engineId: without } = await first.submit({ ...spec, run: plain, secrets: {} }, newId())
+  expect((await first.get(engineId))?.wantsSecrets).toBeUndefined()
+
+  const file = join(folder, 'runs', run, 'attempt_1/secrets')
+  rmSync(file)
+  restarts = 1
+  const second = new FullSizeEngine(scheduler, where)
+  expect((await second.get(engineId))?.wantsSecrets).toBe(true)
+  expect((await second.get(without))?.wantsSecrets).toBeUndefined()
+  await second.renewSecrets(engineId, secrets)
+  expect(readFileSync(file)).toEqual(secretsFile(secrets))
+  expect((await second.get(engineId))?.wantsSecrets).toBeUndefined()
 })

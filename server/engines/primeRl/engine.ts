@@ -142,6 +142,7 @@ export class FullSizeEngine implements Engine {
       step: isMultiNode(spec.config) ? ('render' as const) : ('train' as const),
       ...{ fromStep: prepared.fromStep, metricsFrom: prepared.metricsFrom, logsFrom: prepared.logsFrom },
       ...{ submittedAt: Date.now(), seen: null, cancel: null, cancelledAt: null, refused: null },
+      secretsFor: prepared.secrets === null ? null : 0,
     }
     await this.#book.write(record)
     crashPoint('cluster:before-launch')
@@ -185,8 +186,7 @@ export class FullSizeEngine implements Engine {
   /** A server that died between making a job and letting it run left it held. */
   async #relaunch(record: JobRecord, layout: RunLayout): Promise<void> {
     const rendered = record.step === 'rendered' ? await readFile(join(layout.output, 'rl.sbatch'), 'utf8') : undefined
-    const hasSecrets = await exists(join(layout.attempt(record.attempt), 'secrets'))
-    await this.#launch(record, layout, hasSecrets, rendered)
+    await this.#launch(record, layout, record.secretsFor !== null, rendered)
   }
 
   /** Once prime-rl has written its job for several nodes, that is submitted; what it refuses is the run's end. */
@@ -205,9 +205,8 @@ export class FullSizeEngine implements Engine {
         reason,
       })
     }
-    const hasSecrets = await exists(join(layout.attempt(record.attempt), 'secrets'))
     const next: JobRecord = { ...record, step: 'rendered', id: null, launched: false }
-    await this.#launch(next, layout, hasSecrets, script)
+    await this.#launch(next, layout, record.secretsFor !== null, script)
     if (next.refused !== null) return this.#ended(next, { ...NOTHING, state: 'failed', reason: next.refused })
     return jobOf(next, { ...NOTHING, state: 'queued', reason: checking })
   }
@@ -372,12 +371,13 @@ export class FullSizeEngine implements Engine {
     await this.#scheduler.close()
   }
 
-  /** Writes a job's secrets again: those of one that the batch system has started anew are gone. */
   async renewSecrets(engineId: string, secrets: Record<string, string>): Promise<void> {
     const record = await this.#book.read(engineId)
-    if (!record) return
+    if (!record || (record.seen && isFinal(record.seen.state))) return
     const folder = new RunLayout(this.#options.runsRoot, record.run).attempt(record.attempt)
     await writeSecrets({ secrets }, folder, this.#prepare)
+    await this.#book.write({ ...(await this.#latest(record)), secretsFor: record.seen?.restarts ?? 0 })
+    this.#looks.delete(engineId)
   }
 
   get #prepare(): PrepareOptions {
@@ -395,8 +395,9 @@ const NOTHING: Sighting = {
   ...{ queuePosition: null, raw: null, restarts: 0 },
 }
 
-function jobOf(record: JobRecord, { restarts: _, ...sighting }: Sighting): Job {
-  return { engineId: record.key, ...sighting }
+function jobOf(record: JobRecord, { restarts, ...sighting }: Sighting): Job {
+  const spent = record.secretsFor !== null && restarts > record.secretsFor && !isFinal(sighting.state)
+  return { engineId: record.key, ...sighting, ...(spent && { wantsSecrets: true }) }
 }
 
 function changed(before: Sighting | null, now: Sighting): boolean {

@@ -28,6 +28,8 @@ export interface JobRecord {
   /** Asked to end. */
   cancel: 'graceful' | 'now' | null
   cancelledAt: number | null
+  /** How often the job had been started again when its secrets were last written; null for a run without any. */
+  secretsFor: number | null
   /** Refused by the batch system: the sentence. */
   refused: string | null
 }

@@ -14,6 +14,10 @@ if [ -n "$ROLLOUT_LAB_SECRETS" ]; then
     [ -f "$ROLLOUT_LAB_SECRETS" ] && break
     sleep 1
   done
+  if [ ! -f "$ROLLOUT_LAB_SECRETS" ]; then
+    echo "rollout-lab: the secrets of this run did not come within two minutes; is the server away?"
+    exit 78
+  fi
   while IFS= read -r -d '' pair; do
     export "\${pair?}"
   done < "$ROLLOUT_LAB_SECRETS"

@@ -264,11 +264,17 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     await project.faults({ pace: 600 })
     const engine = open({ restart: 'engine' })
     const key = newId()
-    await engine.submit(specOf({ config: fullSizeConfig({ max_steps: 24 }) }), key)
+    const secrets = { CANARY: 'canary value' }
+    await engine.submit(specOf({ config: fullSizeConfig({ max_steps: 24 }), secrets }), key)
+    let renewed = 0
     let killed: Promise<void> | null = null
     const run = await followToEnd(() => engine, key, {
       milliseconds: 280_000,
       onTurn: async ({ events, job }) => {
+        if (job.wantsSecrets) {
+          renewed++
+          await engine.renewSecrets(key, secrets)
+        }
         if (killed || !stepsOf(events).includes(3)) return
         const [node] = job.nodes
         killed = host.killNode(node)
@@ -280,6 +286,10 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     expect(run.states).toContain('queued')
     const steps = stepsOf(run.events)
     expect(new Set(steps)).toEqual(new Set(Array.from({ length: 24 }, (_, i) => i + 1)))
+    expect(renewed).toBe(1)
+    const said = Buffer.from((await engine.readLog(key, 'job', 0, 1e6)).bytes).toString()
+    expect(said).not.toContain('no secret')
+    expect(await everything(join(host.shared, 'runs'))).not.toContain('canary value')
     // What was done twice is told twice.
     expect(steps.at(-1)).toBe(24)
     expect(steps.length).toBeGreaterThanOrEqual(24)
