@@ -30,7 +30,7 @@ afterEach(async () => {
   await server.close()
   vi.unstubAllEnvs()
   vi.restoreAllMocks()
-  await rm(folder, { recursive: true, force: true })
+  await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 })
 
 async function start(): Promise<void> {

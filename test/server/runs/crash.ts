@@ -74,7 +74,7 @@ export class KillableServer {
         // It has ended.
       }
     }
-    await rm(this.data, { recursive: true, force: true })
+    await rm(this.data, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }
 
   pace(milliseconds: number): Promise<void> {

@@ -56,7 +56,7 @@ export class TestServer {
 
   async remove(): Promise<void> {
     await this.stop()
-    await rm(this.data, { recursive: true, force: true })
+    await rm(this.data, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }
 
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
