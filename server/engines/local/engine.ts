@@ -235,7 +235,8 @@ export class LocalEngine implements Engine {
   }
 
   async remove(run: string): Promise<void> {
-    if (ULID.test(run)) await rm(join(this.#runs, run), { recursive: true, force: true })
+    if (ULID.test(run))
+      await rm(join(this.#runs, run), { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
   }
 
   onChange(listener: (engineId: string) => void): () => void {

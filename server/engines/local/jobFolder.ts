@@ -112,7 +112,7 @@ export class JobFolder {
   }
 
   async remove(): Promise<void> {
-    await rm(this.path, { recursive: true, force: true })
+    await rm(this.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
   }
 
   async #read<T>(name: string): Promise<T | null> {
