@@ -49,7 +49,7 @@ export const browser = z
       z
         .string()
         .regex(
-          /^https?:\/\/[^\s@]+$/,
+          /^https?:\/\/[^\s/@]+(\/\S*)?$/,
           'expected an address such as https://huggingface.co, without a name or password in it',
         )
         .nullable()
