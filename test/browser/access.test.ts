@@ -56,13 +56,15 @@ describe('the link', () => {
     await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve))
     try {
       const evil = await context.newPage()
-      await evil.goto(`http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`)
+      const there = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`
+      await evil.goto(there)
       const sent = evil.waitForRequest(`${server.url}api/keys`)
       const answered = evil.waitForResponse(`${server.url}api/keys`)
       await evil.getByRole('button', { name: 'Go' }).click()
       expect((await (await sent).allHeaders()).cookie).toContain(cookie.name)
       expect((await answered).status()).toBe(403)
-      await evil.goBack()
+      await evil.waitForLoadState()
+      await evil.goto(there)
       // Nor can it read.
       const read = `fetch('${server.url}api/keys', { credentials: 'include' }).then(() => 'read', () => 'kept')`
       expect(await evil.evaluate(read)).toBe('kept')

@@ -2,8 +2,10 @@
 
 import { openDevice } from '../../workers/gpu/device.ts'
 import { tf } from '../../workers/gpu/tfjs.ts'
+import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
+import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import { noiseKey } from '../../workers/random.ts'
-import { flatTargets, POLICIES, perturb, prompt, randomRows, samplingOptions } from '../policy/policies.ts'
+import { flatTargets, LORA, perturb, prompt, randomRows, samplingOptions } from '../policy/policies.ts'
 import { randomModel } from '../policy/randomModel.ts'
 
 interface Check {
@@ -94,13 +96,16 @@ export async function kernels(): Promise<Check[]> {
   return checks
 }
 
-/** What a policy says and learns on one backend: plain numbers, to be compared with another's. */
+/** What each policy that runs on a backend says and learns: plain numbers, to be compared with another's. */
 export async function policyOn(backend: 'webgpu' | 'wasm', wasmFolder: string) {
   const device = await openDevice({ backend, wasmFolder: () => wasmFolder })
   const model = await randomModel()
   const results = []
-  for (const { name, create } of POLICIES) {
-    const policy = await create({ model, device })
+  const common = { model, device, trainable: 'adapters' as const, lora: LORA, seed: 5 }
+  const policies = [await createPlainPolicy(common)]
+  if (device.gpu) policies.push(await createCompiledPolicy({ ...common, tokensPerPass: 512 }))
+  for (const [index, policy] of policies.entries()) {
+    const name = ['plain', 'compiled'][index]
     await perturb(policy)
     const sampler = policy.sampler(samplingOptions(model))
     const sampled = await sampler.complete(

@@ -6,7 +6,8 @@ import { openNodeDevice } from '../../workers/gpu/node.ts'
 import type { Model } from '../../workers/policy/load.ts'
 import type { OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
-import { flatTargets, POLICIES, perturb, prompt, randomRows, rowOf, samplingOptions } from './policies.ts'
+import { POLICIES } from './implementations.ts'
+import { flatTargets, perturb, prompt, randomRows, rowOf, samplingOptions } from './policies.ts'
 import { randomModel } from './randomModel.ts'
 
 const ADAMW: OptimizerStep = {

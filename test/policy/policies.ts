@@ -1,55 +1,12 @@
-// Every implementation of the policy contract. A test that runs over `POLICIES` holds for each; a new one is a line here.
+// What the tests of policies share: a perturbed adapter, prompts, rows. Runs in a page too.
 
-import type { Device } from '../../workers/gpu/device.ts'
 import type { LoraOptions } from '../../workers/policy/adapter.ts'
-import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
 import type { Model } from '../../workers/policy/load.ts'
-import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { Completion, Policy, Row, SamplingOptions } from '../../workers/policy/policy.ts'
 import { RandomStream } from '../../workers/random.ts'
-import { testDevice } from '../gpu/runKernel.ts'
 
 export const ALL_TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj']
 export const LORA: LoraOptions = { r: 4, alpha: 8, targetModules: ALL_TARGETS }
-
-export interface MakePolicy {
-  model: Model
-  device: Device
-  trainable?: 'adapters' | 'all'
-  lora?: LoraOptions
-  slots?: number
-}
-
-export interface Implementation {
-  name: string
-  /** What it can train. */
-  trains: ('adapters' | 'all')[]
-  /** Enough to see memory grow; a processor that plays a GPU takes a second for each. */
-  updates: number
-  create: (options: MakePolicy) => Promise<Policy>
-}
-
-export const POLICIES: Implementation[] = [
-  {
-    name: 'plain',
-    trains: ['adapters', 'all'],
-    updates: 50,
-    create: (options) => createPlainPolicy({ trainable: 'adapters', lora: LORA, seed: 5, ...options }),
-  },
-  {
-    name: 'compiled',
-    trains: ['adapters'],
-    updates: 8,
-    create: async (options) =>
-      createCompiledPolicy({
-        lora: LORA,
-        seed: 5,
-        tokensPerPass: 512,
-        ...options,
-        device: { gpu: await testDevice(), software: true },
-      }),
-  },
-]
 
 /** Moves the trainable numbers away from where they begin: a fresh adapter is a zero that hides mistakes. */
 export async function perturb(policy: Policy, deviation = 0.1): Promise<void> {

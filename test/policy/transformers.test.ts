@@ -9,7 +9,7 @@ import { type Model, openModel } from '../../workers/policy/load.ts'
 import type { Row } from '../../workers/policy/policy.ts'
 import type { Read } from '../../workers/policy/weights.ts'
 import { FIXTURE_LORA, fixtureAdapter } from './exportedAdapter.ts'
-import { POLICIES } from './policies.ts'
+import { POLICIES } from './implementations.ts'
 
 const FIXTURES = new URL('./fixtures/', import.meta.url)
 
