@@ -2,12 +2,6 @@
 
 export type Owner = 'weights' | 'adapters' | 'optimizer' | 'cache' | 'activations' | 'tables' | 'readback'
 
-const STORAGE = 0x80
-const COPY_SRC = 0x4
-const COPY_DST = 0x8
-const MAP_READ = 0x1
-const UNIFORM = 0x40
-
 export class GpuMemory {
   readonly #owners = new Map<GPUBuffer, Owner>()
   #bytes = 0
@@ -17,15 +11,15 @@ export class GpuMemory {
 
   /** A zeroed storage buffer; sizes are rounded up to 16 bytes. */
   storage(owner: Owner, bytes: number, label?: string): GPUBuffer {
-    return this.#create(owner, bytes, STORAGE | COPY_SRC | COPY_DST, label)
+    return this.#create(owner, bytes, GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST, label)
   }
 
   uniform(owner: Owner, bytes: number, label?: string): GPUBuffer {
-    return this.#create(owner, bytes, UNIFORM | COPY_DST, label)
+    return this.#create(owner, bytes, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST, label)
   }
 
   staging(bytes: number, label?: string): GPUBuffer {
-    return this.#create('readback', bytes, MAP_READ | COPY_DST, label)
+    return this.#create('readback', bytes, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, label)
   }
 
   free(...buffers: (GPUBuffer | null | undefined)[]): void {

@@ -2,10 +2,6 @@
 // of its own, which costs time itself: shares are right, sums are a little high.
 
 const QUERIES = 4096
-const QUERY_RESOLVE = 0x200
-const COPY_SRC = 0x4
-const COPY_DST = 0x8
-const MAP_READ = 0x1
 
 export interface KernelTime {
   name: string
@@ -25,8 +21,12 @@ export class Profiler {
   constructor(readonly device: GPUDevice) {
     const offered = device.features.has('timestamp-query')
     this.#set = offered ? device.createQuerySet({ type: 'timestamp', count: QUERIES }) : null
-    this.#resolved = offered ? device.createBuffer({ size: QUERIES * 8, usage: QUERY_RESOLVE | COPY_SRC }) : null
-    this.#staging = offered ? device.createBuffer({ size: QUERIES * 8, usage: MAP_READ | COPY_DST }) : null
+    this.#resolved = offered
+      ? device.createBuffer({ size: QUERIES * 8, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC })
+      : null
+    this.#staging = offered
+      ? device.createBuffer({ size: QUERIES * 8, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST })
+      : null
   }
 
   get offered(): boolean {
@@ -53,7 +53,7 @@ export class Profiler {
     if (this.#names.length === 0) return
     const names = this.#names
     this.#names = []
-    await this.#staging!.mapAsync(1, 0, names.length * 16)
+    await this.#staging!.mapAsync(GPUMapMode.READ, 0, names.length * 16)
     const ticks = new BigUint64Array(this.#staging!.getMappedRange(0, names.length * 16).slice(0))
     this.#staging!.unmap()
     names.forEach((name, i) => {

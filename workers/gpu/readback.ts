@@ -6,11 +6,11 @@ export async function readBuffer(
   bytes: number,
   offset = 0,
 ): Promise<ArrayBuffer> {
-  const staging = device.createBuffer({ size: bytes, usage: 0x1 | 0x8 })
+  const staging = device.createBuffer({ size: bytes, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST })
   const encoder = device.createCommandEncoder()
   encoder.copyBufferToBuffer(buffer, offset, staging, 0, bytes)
   device.queue.submit([encoder.finish()])
-  await staging.mapAsync(1)
+  await staging.mapAsync(GPUMapMode.READ)
   const result = staging.getMappedRange().slice(0)
   staging.destroy()
   return result
