@@ -47,8 +47,6 @@ const ADAMW: OptimizerStep = {
 }
 
 interface Instrumented extends Policy {
-  profile?(on: boolean): void
-  kernelTimes?(): { name: string; dispatches: number; milliseconds: number }[]
   engine?: { memory: { byOwner(): Record<string, number> } }
 }
 
@@ -88,12 +86,7 @@ export async function measure(device: Device, work: Work, tell: (line: Measured)
       let extra: Partial<Measured> = {}
       await warm(() => decode(policy, work.model, B, 7))
       for (let repetition = 0; repetition < 5; repetition++) times.push(await decode(policy, work.model, B, repetition))
-      if (work.profile && policy.profile) {
-        policy.profile(true)
-        await decode(policy, work.model, B, 9)
-        extra = { kernels: policy.kernelTimes!() }
-        policy.profile(false)
-      }
+      if (work.profile) extra = await timed(policy, () => decode(policy, work.model, B, 9))
       say(`decode B=${B}`, B * (SAMPLED - 1), times, extra)
     }
     if (work.rows > 0) {
@@ -102,18 +95,22 @@ export async function measure(device: Device, work: Work, tell: (line: Measured)
       await warm(() => update(policy, work.model, work.rows, 7))
       for (let repetition = 0; repetition < 7; repetition++)
         times.push(await update(policy, work.model, work.rows, repetition))
-      if (work.profile && policy.profile) {
-        policy.profile(true)
-        await update(policy, work.model, work.rows, 9)
-        extra = { kernels: policy.kernelTimes!() }
-        policy.profile(false)
-      }
+      if (work.profile) extra = await timed(policy, () => update(policy, work.model, work.rows, 9))
       const shape = `update ${work.rows}×${PROMPT + SAMPLED}${work.recompute ? ` ${work.recompute}` : ''}`
       say(shape, work.rows * (PROMPT + SAMPLED), times, extra)
     }
   } finally {
     policy.dispose()
   }
+}
+
+async function timed({ kernelTimer }: Policy, work: () => Promise<unknown>): Promise<Partial<Measured>> {
+  if (!kernelTimer) return {}
+  kernelTimer.turn(true)
+  await work()
+  const { kernels } = await kernelTimer.times()
+  kernelTimer.turn(false)
+  return { kernels }
 }
 
 /** A card that has idled runs at a fraction of its clock for the first few hundred milliseconds. */

@@ -2,7 +2,7 @@
 // lengths and counters live in GPU buffers. Recording an entry costs a fraction of a microsecond of JavaScript.
 
 import type { Kernel, Pipelines } from './kernel.ts'
-import type { Profiler } from './profiler.ts'
+import { type Profiler, SLICE, type TimedSlice } from './profiler.ts'
 
 /** A buffer, or a part of one. Offsets are multiples of 256. */
 export type Bound = GPUBuffer | { buffer: GPUBuffer; offset: number; size: number }
@@ -23,7 +23,7 @@ interface Step {
 }
 
 /** Submissions longer than this keep a display from being drawn, and on some systems the watchdog awake. */
-const DISPATCHES_PER_SUBMIT = 256
+const DISPATCHES_PER_SUBMIT = SLICE
 
 export class Plan {
   readonly #steps: Step[]
@@ -64,12 +64,10 @@ export class Plan {
   }
 
   /** One pass per dispatch, each timed under its kernel's name. */
-  recordTimed(encoder: GPUCommandEncoder, profiler: Profiler): void {
-    for (const { name, pipeline, group, x, y, z } of this.#steps) {
-      const pass = profiler.beginPass(encoder, name)
-      pass.setPipeline(pipeline)
-      pass.setBindGroup(0, group)
-      pass.dispatchWorkgroups(x, y, z)
+  recordTimed(encoder: GPUCommandEncoder, slice: TimedSlice, from: number, to: number): void {
+    for (let i = from; i < to; i++) {
+      const pass = slice.beginPass(encoder, this.#steps[i].name)
+      this.record(pass, i, i + 1)
       pass.end()
     }
   }
@@ -82,30 +80,51 @@ export function submit(
   options: { after?: (encoder: GPUCommandEncoder) => void; profiler?: Profiler | null } = {},
 ): void {
   const { profiler, after } = options
-  let encoder = device.createCommandEncoder()
-  if (profiler?.active) {
-    for (const plan of plans) plan.recordTimed(encoder, profiler)
-    profiler.resolve(encoder)
-  } else {
-    let pass = encoder.beginComputePass()
-    let room = DISPATCHES_PER_SUBMIT
-    for (const plan of plans) {
-      for (let from = 0; from < plan.length; ) {
-        if (room === 0) {
-          pass.end()
-          device.queue.submit([encoder.finish()])
-          encoder = device.createCommandEncoder()
-          pass = encoder.beginComputePass()
-          room = DISPATCHES_PER_SUBMIT
-        }
-        const to = Math.min(plan.length, from + room)
-        plan.record(pass, from, to)
-        room -= to - from
-        from = to
-      }
+  const parts = cut(plans)
+  for (const [i, part] of parts.entries()) {
+    const encoder = device.createCommandEncoder()
+    const slice = profiler?.active ? profiler.slice(lengthOf(part)) : null
+    if (slice) {
+      for (const { plan, from, to } of part) plan.recordTimed(encoder, slice, from, to)
+      slice.resolve(encoder)
+    } else {
+      const pass = encoder.beginComputePass()
+      for (const { plan, from, to } of part) plan.record(pass, from, to)
+      pass.end()
     }
-    pass.end()
+    if (i === parts.length - 1) after?.(encoder)
+    device.queue.submit([encoder.finish()])
+    slice?.sent()
   }
-  after?.(encoder)
-  device.queue.submit([encoder.finish()])
+}
+
+interface Stretch {
+  plan: Plan
+  from: number
+  to: number
+}
+
+/** Stretches of plans, so many that a submission stays short. */
+function cut(plans: Plan[]): Stretch[][] {
+  let part: Stretch[] = []
+  const parts = [part]
+  let room = DISPATCHES_PER_SUBMIT
+  for (const plan of plans) {
+    for (let from = 0; from < plan.length; ) {
+      if (room === 0) {
+        part = []
+        parts.push(part)
+        room = DISPATCHES_PER_SUBMIT
+      }
+      const to = Math.min(plan.length, from + room)
+      part.push({ plan, from, to })
+      room -= to - from
+      from = to
+    }
+  }
+  return parts
+}
+
+function lengthOf(part: Stretch[]): number {
+  return part.reduce((sum, { from, to }) => sum + to - from, 0)
 }

@@ -2,6 +2,7 @@
 // tokens, so its gradient is Σ slopeₜ · ∇log πₜ: the algorithm hands slopes to `backward` and never sees a tensor.
 // Padding and packing are the implementation's secret; all trainable numbers lie in one flat vector.
 
+import type { KernelTimes } from '../gpu/profiler.ts'
 import type { NoiseKey } from '../random.ts'
 
 /** One sequence of T tokens. */
@@ -125,6 +126,14 @@ export interface PolicyMemory {
   buffers: number
 }
 
+/** GPU time by kernel, of a policy that runs kernels of its own on a device that tells times. */
+export interface KernelTimer {
+  /** Turned on, it counts from nothing. Timing costs time itself. */
+  turn(on: boolean): void
+  /** All dispatches since it was turned on; waits for those on their way. */
+  times(): Promise<KernelTimes>
+}
+
 export interface Policy {
   readonly trainable: 'adapters' | 'all'
   /** Counts updates; every sampled token carries it. */
@@ -153,5 +162,7 @@ export interface Policy {
   /** Adapters under their PEFT names, or, with `trainable: 'all'`, the weights under their Hugging Face names. */
   tensors(): Promise<NamedTensor[]>
   memory(): PolicyMemory
+  /** Absent where there is nothing to time. */
+  readonly kernelTimer?: KernelTimer
   dispose(): void
 }

@@ -2,13 +2,13 @@
 // vector, the same weights and adapters read by sampling and by learning.
 
 import type { WeightFormat } from '../../gpu/kernels/weightFormat.ts'
-import type { KernelTime } from '../../gpu/profiler.ts'
 import { readFloats } from '../../gpu/readback.ts'
 import { RandomStream } from '../../random.ts'
 import { adapterLayout, initialAdapter, type Layout, type LoraOptions, unflatten } from '../adapter.ts'
 import type { Model } from '../load.ts'
 import type {
   AdapterChoice,
+  KernelTimer,
   LogProbs,
   OptimizerStep,
   Pass,
@@ -225,15 +225,9 @@ class CompiledPolicy implements Policy {
     return { gpuBytes: bytes, gpuPeakBytes: peakBytes, tensors: buffers, buffers }
   }
 
-  /** GPU time by kernel since `profile(true)`; empty where the device has no timestamps. */
-  kernelTimes(): KernelTime[] {
-    return this.engine.profiler.report()
-  }
-
-  profile(on: boolean): void {
+  get kernelTimer(): KernelTimer | undefined {
     const { profiler } = this.engine
-    profiler.active = on && profiler.offered
-    if (on) profiler.reset()
+    return profiler.offered ? profiler : undefined
   }
 
   dispose(): void {

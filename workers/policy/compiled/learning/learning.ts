@@ -89,7 +89,6 @@ export class Learning {
     await this.#staging.mapAsync(1, 0, bytes)
     const scores = new Float32Array(this.#staging.getMappedRange(0, bytes).slice(0))
     this.#staging.unmap()
-    await profiler.collect()
     const logp = new Float32Array(packed.count)
     const entropy = new Float32Array(packed.count)
     for (let i = 0; i < packed.count; i++) {

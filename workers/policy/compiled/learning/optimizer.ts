@@ -65,7 +65,6 @@ export class Optimizer {
     await this.#staging.mapAsync(1)
     const [norm] = new Float32Array(this.#staging.getMappedRange().slice(0))
     this.#staging.unmap()
-    await profiler.collect()
     return norm
   }
 }
