@@ -32,6 +32,8 @@ export interface Trainer {
   exportAdapter(): Promise<ExportedFile[]>
   /** The whole state as one file, for download where no save can be stored. Absent where the run is not in reach. */
   exportSave?(): Promise<ExportedFile[]>
+  /** Begins or ends to time the kernels of the GPU, from the next step boundary on: see the event `kernels`. */
+  timeKernels?(on: boolean): Promise<void>
   subscribe(listener: (event: RunEvent) => void): Promise<void>
 }
 
@@ -81,6 +83,15 @@ export interface Capabilities {
   save: boolean
   exportAdapter: boolean
   tokens: boolean
+  /** Kernels can be timed; absent: they cannot. */
+  kernels?: boolean
+}
+
+/** One kernel's part of the time on the GPU. */
+export interface KernelTime {
+  name: string
+  dispatches: number
+  milliseconds: number
 }
 
 export interface SaveDescription {
@@ -138,6 +149,19 @@ export type RunEventBody =
   | { kind: 'saved'; save: SaveDescription }
   | { kind: 'note'; level: 'info' | 'warning' | 'error'; sentence: string; about?: Remedy }
   | { kind: 'memory'; gpuBytes: number; gpuPeakBytes: number; tensors: number; buffers: number }
+  /**
+   * GPU time by kernel, longest first, of all that ran after step `since` and up to the end of step `step`, evaluations
+   * too; `seconds` is the wall clock of the same. `untimed` dispatches ran without a time.
+   */
+  | {
+      kind: 'kernels'
+      on: boolean
+      since: number
+      step: number
+      seconds: number
+      kernels: KernelTime[]
+      untimed: number
+    }
 
 /** Keys are paths from the table in `workers/rl/metrics.ts`. */
 export type Metrics = Record<string, number>

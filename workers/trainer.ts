@@ -6,6 +6,7 @@ import { evaluationIsDue } from './evaluate.ts'
 import type { ExportedFile, RunDescription, RunEvent, SaveDescription, StartRequest, Trainer } from './protocol.ts'
 import { StorageFull } from './storage/store.ts'
 import { refusal } from './trainer/configNotes.ts'
+import { KernelWatch } from './trainer/kernelWatch.ts'
 import { type OpenRun, openRun, type TrainerServices } from './trainer/openRun.ts'
 import { isUnsaved, saveIsDue, saveRun, saveToTake } from './trainer/saving.ts'
 import { Interrupted, takeEvaluation, takeStep } from './trainer/takeStep.ts'
@@ -35,6 +36,7 @@ export class LocalTrainer implements Trainer {
   #deviceLost: (loss: DeviceLost) => void = () => {}
   /** What was asked for at the next step boundary. */
   #errands: Errand[] = []
+  #kernels = new KernelWatch()
 
   constructor(services: TrainerServices) {
     this.#services = services
@@ -54,6 +56,7 @@ export class LocalTrainer implements Trainer {
     try {
       const open = await openRun(this.#services, request, this.#listeners)
       this.#open = open
+      this.#kernels = new KernelWatch()
       this.#wish = 'pause'
       const { description, log } = open
       log.emit({ kind: 'started', description, config: request.config })
@@ -113,6 +116,10 @@ export class LocalTrainer implements Trainer {
 
   exportSave(): Promise<ExportedFile[]> {
     return this.#atBoundary(saveToTake)
+  }
+
+  timeKernels(on: boolean): Promise<void> {
+    return this.#atBoundary((open) => this.#kernels.turn(open, on))
   }
 
   #opened(): OpenRun {
@@ -175,7 +182,7 @@ export class LocalTrainer implements Trainer {
 
   async #step(open: OpenRun): Promise<boolean> {
     this.#stepAbort = new AbortController()
-    const { done, pause } = await takeStep(open, this.#stepAbort.signal)
+    const { done, pause } = await this.#kernels.over(open, () => takeStep(open, this.#stepAbort.signal))
     if (pause !== null) this.#pauseBecause(pause)
     if (done) await this.#keep(open, saveIsDue(open))
     return done
@@ -183,7 +190,7 @@ export class LocalTrainer implements Trainer {
 
   async #evaluate(open: OpenRun): Promise<void> {
     this.#evaluationAbort = new AbortController()
-    const done = await takeEvaluation(open, this.#evaluationAbort.signal)
+    const done = await this.#kernels.over(open, () => takeEvaluation(open, this.#evaluationAbort.signal))
     if (done) await this.#keep(open, saveIsDue(open))
   }
 

@@ -37,6 +37,7 @@ export async function reachTrainer(endpoint: Endpoint, place: Place, host: HostS
     save: () => remote.save(),
     exportAdapter: () => remote.exportAdapter(),
     exportSave: () => remote.exportSave(),
+    timeKernels: (on: boolean) => remote.timeKernels(on),
     subscribe: (listener: (event: RunEvent) => void) => remote.subscribe(proxy(listener)),
   }
 }

@@ -25,6 +25,7 @@ export function serveTrainer(endpoint: Endpoint | undefined, realm: (place: Plac
     save: async () => (await trainer()).save(),
     exportAdapter: async () => handOver(await (await trainer()).exportAdapter()),
     exportSave: async () => handOver(await (await trainer()).exportSave()),
+    timeKernels: async (on) => (await trainer()).timeKernels(on),
     subscribe: async (listener) => (await trainer()).subscribe(listener),
   }
   expose(door, endpoint)

@@ -43,7 +43,7 @@ export type SamplesEvent = Extract<RunEvent, { kind: 'samples' }>
 
 /** Events worth keeping: the rest only tells what is going on at the moment. */
 export function isKept(event: RunEvent): boolean {
-  return !['fetch', 'phase', 'progress', 'memory', 'saved'].includes(event.kind)
+  return !['fetch', 'phase', 'progress', 'memory', 'kernels', 'saved'].includes(event.kind)
 }
 
 export interface RunLibrary {

@@ -129,7 +129,14 @@ async function begin(
       maxSteps: config.max_steps,
       model: learner.model,
       device: learner.device,
-      capabilities: { pause: true, step: true, save: true, exportAdapter: true, tokens: true },
+      capabilities: {
+        pause: true,
+        step: true,
+        save: true,
+        exportAdapter: true,
+        tokens: true,
+        kernels: learner.policy.kernelTimer !== undefined,
+      },
       notes: [...notes, ...learner.notes, ...runNotes(config)],
     }
     return {
