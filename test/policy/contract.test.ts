@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Device } from '../../workers/gpu/device.ts'
 import { openNodeDevice } from '../../workers/gpu/node.ts'
 import type { Model } from '../../workers/policy/load.ts'
-import type { OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
+import type { AdapterChoice, OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
 import { POLICIES } from './implementations.ts'
 import { flatTargets, perturb, prompt, randomRows, rowOf, samplingOptions } from './policies.ts'
@@ -222,6 +222,53 @@ describe.each(POLICIES)('the $name policy', ({ create, trains, updates }) => {
     expect(mean(learned.logp)).toBeGreaterThan(mean(logp))
     expect([...(await policy.logprobs(rows, { adapter: snapshot })).logp]).toEqual([...fresh.logp])
     expect([...(await policy.logprobs(rows, { adapter: 'none' })).logp]).toEqual([...reference.logp])
+    const copy = policy.snapshot({ trainable: await snapshot.read(), version: snapshot.version })
+    expect([...(await policy.logprobs(rows, { adapter: copy })).logp]).toEqual([...fresh.logp])
+    expect(copy.version).toBe(0)
+    copy.dispose()
+    snapshot.dispose()
+    policy.dispose()
+  })
+
+  it('answers from a snapshot while it learns, or after that, with the same tokens', async () => {
+    const policy = await create({ model, device })
+    await perturb(policy)
+    const rows = randomRows(4, model.card.vocabulary)
+    const turns = WORDS.map((word, sequence) => ({
+      sequence,
+      ids: prompt(model, word),
+      noise: noiseKey(1, 'train', sequence, 0),
+      maxTokens: 40,
+    }))
+    const answerFrom = async (adapter: AdapterChoice) => {
+      const sampler = policy.sampler(samplingOptions(model, { adapter }))
+      const completions = await sampler.complete(turns)
+      sampler.dispose()
+      return completions
+    }
+    const learn = async () => {
+      const { pass, logp } = await policy.logprobs(rows, { adapter: 'live', keep: true })
+      await policy.backward(
+        pass!,
+        logp.map(() => -1 / logp.length),
+      )
+      await policy.update(ADAMW)
+    }
+    const before = await answerFrom('live')
+    const snapshot = policy.snapshot()
+    let meanwhile = before
+    if (policy.concurrent) {
+      const answering = answerFrom(snapshot)
+      await learn()
+      meanwhile = await answering
+    } else await learn()
+    const afterwards = await answerFrom(snapshot)
+    expect(meanwhile).toEqual(before)
+    expect(afterwards).toEqual(before)
+    expect(new Set(afterwards.flatMap(({ versions }) => [...versions]))).toEqual(new Set([0]))
+    const after = await answerFrom('live')
+    expect(after).not.toEqual(before)
+    expect(new Set(after.flatMap(({ versions }) => [...versions]))).toEqual(new Set([1]))
     snapshot.dispose()
     policy.dispose()
   })

@@ -37,10 +37,13 @@ export interface TableOptions {
   seed: number
   /** Called before every log-probability: lets a test spoil one. */
   spoil?: (row: Row, token: number, version: number) => number | undefined
+  /** Whether it can answer while it learns; it can. */
+  concurrent?: boolean
 }
 
 export class TablePolicy implements Policy {
   readonly trainable = 'adapters' as const
+  readonly concurrent: boolean
   readonly parameters: number
   readonly trainableParameters: number
   version = 0
@@ -59,7 +62,8 @@ export class TablePolicy implements Policy {
   /** Open samplers, passes and snapshots; 0 when nothing leaks. */
   alive = 0
 
-  constructor({ vocabulary, seed, spoil }: TableOptions) {
+  constructor({ vocabulary, seed, spoil, concurrent = true }: TableOptions) {
+    this.concurrent = concurrent
     const random = new RandomStream(seed).fork('table')
     this.#size = vocabulary
     this.#base = Float32Array.from({ length: vocabulary * vocabulary }, () => random.normal())
@@ -77,14 +81,13 @@ export class TablePolicy implements Policy {
     this.alive++
     const { vocabulary, logits } = { vocabulary: this.#size, logits: this.#logits.bind(this) }
     const sequences = new Map<number, number[]>()
+    const version = () => (typeof options.adapter === 'object' ? options.adapter.version : this.version)
     return {
       complete: async (turns, control) => {
         const completions: Completion[] = []
         for (const turn of turns) {
           control?.signal?.throwIfAborted()
-          completions.push(
-            sample(turn, sequences, options, this.version, (previous) => logits(previous, options.adapter)),
-          )
+          completions.push(sample(turn, sequences, options, version(), (previous) => logits(previous, options.adapter)))
           control?.onProgress?.(
             completions.reduce((sum, { ids }) => sum + ids.length, 0),
             turns.length - completions.length,
@@ -173,9 +176,10 @@ export class TablePolicy implements Policy {
     this.#gradient.fill(0)
   }
 
-  snapshot(): TableSnapshot {
+  snapshot(of = { trainable: this.#delta, version: this.version }): TableSnapshot {
     this.alive++
-    return { version: this.version, delta: this.#delta.slice(), dispose: () => void this.alive-- }
+    const delta = of.trainable.slice()
+    return { version: of.version, delta, read: async () => delta, dispose: () => void this.alive-- }
   }
 
   async state(): Promise<PolicyState> {
@@ -260,7 +264,7 @@ function sample(
     ids: Int32Array.from(sampled),
     logp: Float32Array.from(logp),
     entropy: Float32Array.from(entropy),
-    version,
+    versions: new Int32Array(sampled.length).fill(version),
     stop,
   }
 }

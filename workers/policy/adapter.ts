@@ -80,6 +80,14 @@ function layOut(list: Omit<Slot, 'offset' | 'size'>[]): Layout {
   return { slots, size: offset }
 }
 
+/** @throws a sentence when these are not all the trainable numbers of this policy */
+export function expectFits({ size }: Layout, trainable: Float32Array): void {
+  if (trainable.length === size) return
+  throw new Error(
+    `Restored nothing: the save holds ${trainable.length} trainable numbers, this policy has ${size}; model or LoRA settings differ.`,
+  )
+}
+
 /** A is Kaiming-uniform with a = √5, that is uniform in ±1/√in; B is zero, so a fresh adapter changes nothing (PEFT, prime-rl). */
 export function initialAdapter(layout: Layout, random: RandomStream): Float32Array {
   const flat = new Float32Array(layout.size)

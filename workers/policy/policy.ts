@@ -17,8 +17,10 @@ export interface Row {
 /** Which adapters a computation uses: those being trained, none (the reference), or a snapshot. */
 export type AdapterChoice = 'live' | 'none' | Snapshot
 
+/** All trainable numbers as they were at one version. */
 export interface Snapshot {
   readonly version: number
+  read(): Promise<Float32Array>
   dispose(): void
 }
 
@@ -61,6 +63,7 @@ export interface SamplingOptions {
   decode: (ids: ArrayLike<number>) => string
   /** Longest sequence, prompt included. */
   maxLength: number
+  /** With 'live', tokens sampled after an update are those of the new adapters: see `Completion.versions`. */
   adapter: AdapterChoice
   /** So many of the likeliest tokens are named at each position; 0 when absent. */
   alternatives?: number
@@ -80,7 +83,8 @@ export interface Completion {
   /** log μ of each sampled token under softmax(logits / T), before truncation and penalties. */
   logp: Float32Array
   entropy: Float32Array
-  version: number
+  /** Of the policy that sampled each token. */
+  versions: Int32Array
   stop: 'token' | 'string' | 'max_tokens' | 'max_length'
   /** Per sampled token, likeliest first, where they were asked for; a policy may leave them out. */
   alternatives?: Alternative[][]
@@ -142,6 +146,8 @@ export interface Policy {
   readonly parameters: number
   /** Tokens that one pass holds; undefined where rows are counted instead. */
   readonly tokensPerPass?: number
+  /** Sequences may be sampled while a pass is open. Where it is false they must wait for one another. */
+  readonly concurrent: boolean
   sampler(options: SamplingOptions): Sampler
   /** `keep` holds what `backward` needs until the pass is used or disposed. */
   logprobs(rows: Row[], options: { adapter: AdapterChoice; keep?: boolean }): Promise<LogProbs>
@@ -156,7 +162,8 @@ export interface Policy {
   gradient(): Promise<Float32Array>
   /** Forgets the gradient so far: the update of this step is skipped. */
   clearGradient(): void
-  snapshot(): Snapshot
+  /** Of the live numbers, or of those that an earlier snapshot held. */
+  snapshot(of?: { trainable: Float32Array; version: number }): Snapshot
   state(): Promise<PolicyState>
   restore(state: PolicyState): Promise<void>
   /** Adapters under their PEFT names, or, with `trainable: 'all'`, the weights under their Hugging Face names. */

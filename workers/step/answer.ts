@@ -60,9 +60,9 @@ export class Answer {
   }
 
   /** Tokens that the policy sampled. */
-  wrote({ ids, logp, entropy, version }: Completion): void {
+  wrote({ ids, logp, entropy, versions }: Completion): void {
     ids.forEach((id, i) => {
-      this.#append(id, 1, logp[i], entropy[i], version)
+      this.#append(id, 1, logp[i], entropy[i], versions[i])
     })
     this.turns++
   }

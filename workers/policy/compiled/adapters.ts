@@ -15,8 +15,64 @@ class CompiledSnapshot implements Snapshot {
     readonly adapters: Adapters,
   ) {}
 
+  read(): Promise<Float32Array> {
+    return this.adapters.readOne(this.flat)
+  }
+
   dispose(): void {
     this.adapters.forget(this)
+  }
+}
+
+/** Adapters as the products of one purpose read them. Sampling and learning have one each: they may differ in version. */
+export class StagedAdapters {
+  readonly buffer: GPUBuffer
+  readonly #plans = new Map<GPUBuffer, Plan>()
+  /** Whose numbers the buffer holds. */
+  #shown: AdapterChoice | null = null
+
+  constructor(
+    readonly adapters: Adapters,
+    readonly map: GPUBuffer,
+    label: string,
+  ) {
+    this.buffer = adapters.memory.storage('adapters', adapters.staging.size * 4, label)
+  }
+
+  /** Makes the products read these numbers. */
+  show(choice: AdapterChoice): void {
+    if (this.#shown === choice) return
+    this.#shown = choice
+    const { device } = this.adapters.memory
+    if (choice === 'none') {
+      const encoder = device.createCommandEncoder()
+      encoder.clearBuffer(this.buffer)
+      device.queue.submit([encoder.finish()])
+      return
+    }
+    submit(device, [this.#planFrom(choice === 'live' ? this.adapters.flat : (choice as CompiledSnapshot).flat)])
+  }
+
+  #planFrom(source: GPUBuffer): Plan {
+    let plan = this.#plans.get(source)
+    if (!plan) {
+      const { size, scale } = this.adapters.staging
+      const kernel = stage('adapters.stage', size, scale)
+      const buffers = [source, this.map, this.buffer]
+      plan = new Plan(this.adapters.pipelines, [{ kernel, buffers, workgroups: stageWorkgroups(size) }])
+      this.#plans.set(source, plan)
+    }
+    return plan
+  }
+
+  /** The live numbers have changed. */
+  changed(): void {
+    if (this.#shown === 'live') this.#shown = null
+  }
+
+  forget(snapshot: CompiledSnapshot): void {
+    this.#plans.delete(snapshot.flat)
+    if (this.#shown === snapshot) this.#shown = null
   }
 }
 
@@ -24,13 +80,10 @@ export class Adapters {
   readonly flat: GPUBuffer
   readonly firstMoment: GPUBuffer
   readonly secondMoment: GPUBuffer
-  readonly staged: GPUBuffer
+  readonly sampling: StagedAdapters
+  readonly learning: StagedAdapters
   /** ∂/∂staged, added to by every pass. */
   readonly stagedGradient: GPUBuffer
-  readonly #toStaged: GPUBuffer
-  readonly #plans = new Map<GPUBuffer, Plan>()
-  /** Whose numbers `staged` holds. */
-  #shown: AdapterChoice | null = null
 
   constructor(
     readonly memory: GpuMemory,
@@ -41,42 +94,17 @@ export class Adapters {
     this.flat = memory.storage('adapters', size * 4, 'adapters')
     this.firstMoment = memory.storage('optimizer', size * 4, 'first moment')
     this.secondMoment = memory.storage('optimizer', size * 4, 'second moment')
-    this.staged = memory.storage('adapters', staging.size * 4, 'staged adapters')
     this.stagedGradient = memory.storage('optimizer', staging.size * 4, 'staged gradient')
-    this.#toStaged = memory.storage('adapters', staging.size * 4, 'staging map')
-    memory.device.queue.writeBuffer(this.#toStaged, 0, staging.toStaged as BufferSource)
-  }
-
-  /** Makes the products read these numbers. */
-  show(choice: AdapterChoice): void {
-    if (this.#shown === choice) return
-    this.#shown = choice
-    const { device } = this.memory
-    if (choice === 'none') {
-      const encoder = device.createCommandEncoder()
-      encoder.clearBuffer(this.staged)
-      device.queue.submit([encoder.finish()])
-      return
-    }
-    const source = choice === 'live' ? this.flat : (choice as CompiledSnapshot).flat
-    let plan = this.#plans.get(source)
-    if (!plan) {
-      const { size, scale } = this.staging
-      plan = new Plan(this.pipelines, [
-        {
-          kernel: stage('adapters.stage', size, scale),
-          buffers: [source, this.#toStaged, this.staged],
-          workgroups: stageWorkgroups(size),
-        },
-      ])
-      this.#plans.set(source, plan)
-    }
-    submit(device, [plan])
+    const toStaged = memory.storage('adapters', staging.size * 4, 'staging map')
+    memory.device.queue.writeBuffer(toStaged, 0, staging.toStaged as BufferSource)
+    this.sampling = new StagedAdapters(this, toStaged, 'staged adapters, sampling')
+    this.learning = new StagedAdapters(this, toStaged, 'staged adapters, learning')
   }
 
   /** The live numbers have changed. */
   changed(): void {
-    if (this.#shown === 'live') this.#shown = null
+    this.sampling.changed()
+    this.learning.changed()
   }
 
   write(flat: Float32Array, first: Float32Array, second: Float32Array): void {
@@ -88,11 +116,14 @@ export class Adapters {
   }
 
   async read(): Promise<{ trainable: Float32Array; firstMoment: Float32Array; secondMoment: Float32Array }> {
-    const { device } = this.memory
     const [trainable, firstMoment, secondMoment] = await Promise.all(
-      [this.flat, this.firstMoment, this.secondMoment].map((buffer) => readFloats(device, buffer, this.size)),
+      [this.flat, this.firstMoment, this.secondMoment].map((buffer) => this.readOne(buffer)),
     )
     return { trainable, firstMoment, secondMoment }
+  }
+
+  readOne(buffer: GPUBuffer): Promise<Float32Array> {
+    return readFloats(this.memory.device, buffer, this.size)
   }
 
   clearGradient(): void {
@@ -111,9 +142,15 @@ export class Adapters {
     return new CompiledSnapshot(version, copy, this)
   }
 
+  snapshotOf(trainable: Float32Array, version: number): Snapshot {
+    const copy = this.memory.storage('adapters', this.size * 4, `snapshot ${version}`)
+    this.memory.device.queue.writeBuffer(copy, 0, trainable as BufferSource)
+    return new CompiledSnapshot(version, copy, this)
+  }
+
   forget(snapshot: CompiledSnapshot): void {
-    this.#plans.delete(snapshot.flat)
-    if (this.#shown === snapshot) this.#shown = null
+    this.sampling.forget(snapshot)
+    this.learning.forget(snapshot)
     this.memory.free(snapshot.flat)
   }
 }

@@ -4,7 +4,7 @@
 import type { WeightFormat } from '../../gpu/kernels/weightFormat.ts'
 import { readFloats } from '../../gpu/readback.ts'
 import { RandomStream } from '../../random.ts'
-import { adapterLayout, initialAdapter, type Layout, type LoraOptions, unflatten } from '../adapter.ts'
+import { adapterLayout, expectFits, initialAdapter, type Layout, type LoraOptions, unflatten } from '../adapter.ts'
 import type { Model } from '../load.ts'
 import type {
   AdapterChoice,
@@ -20,6 +20,7 @@ import type {
   SamplingOptions,
   Snapshot,
 } from '../policy.ts'
+import { joinScores } from '../scores.ts'
 import { Adapters } from './adapters.ts'
 import { type Engine, openEngine } from './engine.ts'
 import { formatsOf, loadFrozenWeights } from './frozen.ts'
@@ -65,7 +66,7 @@ export async function createCompiledPolicy(options: CompiledOptions): Promise<Po
   const adapters = new Adapters(base.memory, base.pipelines, staging, layout.size)
   const zeros = new Float32Array(layout.size)
   adapters.write(initialAdapter(layout, new RandomStream(seed).fork('policy')), zeros, zeros)
-  const engine: Engine = { ...base, shape, weights, staging, staged: adapters.staged }
+  const engine: Engine = { ...base, shape, weights, staging, staged: adapters.learning.buffer }
   return new CompiledPolicy(options, engine, adapters, layout)
 }
 
@@ -75,6 +76,7 @@ interface CompiledPass extends Pass {
 
 class CompiledPolicy implements Policy {
   readonly trainable = 'adapters'
+  readonly concurrent = true
   readonly parameters: number
   readonly trainableParameters: number
   /** Tokens that one pass holds; rows are packed up to it. */
@@ -112,7 +114,7 @@ class CompiledPolicy implements Policy {
       {
         engine: this.engine,
         slots: this.options.slots ?? SLOTS,
-        useAdapters: () => this.adapters.show(choice),
+        useAdapters: () => this.adapters.sampling.show(choice),
         version: () => (typeof choice === 'object' ? choice.version : this.#version),
         plans: (longest) => this.#samplingPlans(longest),
       },
@@ -141,7 +143,7 @@ class CompiledPolicy implements Policy {
     }
     const total = rows.reduce((sum, { ids }) => sum + ids.length, 0)
     const learning = this.#learn(keep ? total : Math.min(total, Math.max(longest, this.tokensPerPass)))
-    this.adapters.show(adapter)
+    this.adapters.learning.show(adapter)
     if (keep) {
       const packed = learning.pack(rows)
       const scores = await learning.forward(packed, true)
@@ -157,7 +159,7 @@ class CompiledPolicy implements Policy {
     }
     const parts: LogProbs[] = []
     for (const part of cutRows(rows, learning.capacity)) parts.push(await learning.forward(learning.pack(part), false))
-    return { logp: join(parts.map(({ logp }) => logp)), entropy: join(parts.map(({ entropy }) => entropy)) }
+    return joinScores(parts)
   }
 
   async backward(pass: Pass, slopes: Float32Array): Promise<void> {
@@ -196,8 +198,10 @@ class CompiledPolicy implements Policy {
     this.#hasGradient = false
   }
 
-  snapshot(): Snapshot {
-    return this.adapters.snapshot(this.#version)
+  snapshot(of?: { trainable: Float32Array; version: number }): Snapshot {
+    if (!of) return this.adapters.snapshot(this.#version)
+    expectFits(this.layout, of.trainable)
+    return this.adapters.snapshotOf(of.trainable, of.version)
   }
 
   async state(): Promise<PolicyState> {
@@ -205,11 +209,7 @@ class CompiledPolicy implements Policy {
   }
 
   async restore(state: PolicyState): Promise<void> {
-    if (state.trainable.length !== this.layout.size) {
-      throw new Error(
-        `Restored nothing: the save holds ${state.trainable.length} trainable numbers, this policy has ${this.layout.size}; model or LoRA settings differ.`,
-      )
-    }
+    expectFits(this.layout, state.trainable)
     this.adapters.write(state.trainable, state.firstMoment, state.secondMoment)
     this.clearGradient()
     this.#optimizerSteps = state.optimizerSteps
@@ -241,7 +241,10 @@ class CompiledPolicy implements Policy {
     const known = this.#sampling
     if (known && known.size.positions >= positions) return known
     known?.dispose()
-    this.#sampling = new SamplingPlans(this.engine, { slots: this.options.slots ?? SLOTS, positions })
+    this.#sampling = new SamplingPlans(
+      { ...this.engine, staged: this.adapters.sampling.buffer },
+      { slots: this.options.slots ?? SLOTS, positions },
+    )
     return this.#sampling
   }
 
@@ -263,14 +266,4 @@ class CompiledPolicy implements Policy {
     this.#optimizer ??= new Optimizer(this.engine, this.adapters)
     return this.#optimizer
   }
-}
-
-function join(parts: Float32Array[]): Float32Array {
-  const result = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    result.set(part, at)
-    at += part.length
-  }
-  return result
 }

@@ -39,6 +39,7 @@ interface Turn {
   limit: number
   logp: number[]
   entropy: number[]
+  versions: number[]
   stop: Completion['stop'] | null
 }
 
@@ -46,6 +47,7 @@ interface Block {
   turns: Turn[]
   rows: number
   steps: number
+  version: number
   staging: GPUBuffer
   arrived: Promise<unknown>
 }
@@ -87,7 +89,7 @@ class CompiledSampler implements Sampler {
       ids: Int32Array.from(turn.sequence.ids.slice(turn.start)),
       logp: Float32Array.from(turn.logp),
       entropy: Float32Array.from(turn.entropy),
-      version: this.source.version(),
+      versions: Int32Array.from(turn.versions),
       stop: turn.stop ?? 'max_tokens',
     }))
   }
@@ -109,7 +111,7 @@ class CompiledSampler implements Sampler {
     const start = sequence.ids.length
     const limit = Math.min(start + Math.max(0, request.maxTokens), this.options.maxLength)
     const stop = start >= this.options.maxLength ? 'max_length' : request.maxTokens <= 0 ? 'max_tokens' : null
-    return { request, sequence, start, limit, logp: [], entropy: [], stop }
+    return { request, sequence, start, limit, logp: [], entropy: [], versions: [], stop }
   }
 
   // Plans for sequences of this length, the rule, and the adapters; what an older version cached is forgotten.
@@ -290,6 +292,9 @@ class CompiledSampler implements Sampler {
     const table = new Uint32Array(rows * 2)
     for (let row = 0; row < rows; row++) table[2 * row] = turns[row]?.sequence.slot ?? plans.size.slots
     device.queue.writeBuffer(plans.rowTable, 0, table)
+    // After an update of the live adapters the rest is sampled by the new ones.
+    this.source.useAdapters()
+    const version = this.source.version()
     const staging = this.#staging.pop()!
     const body = plans.body(rows)
     submit(device, Array.from({ length: steps }, (_, step) => [body, plans.draw(rows, step)]).flat(), {
@@ -297,11 +302,11 @@ class CompiledSampler implements Sampler {
       after: (encoder) => encoder.copyBufferToBuffer(plans.drawn, 0, staging, 0, steps * rows * 16),
     })
     const arrived = staging.mapAsync(1, 0, steps * rows * 16)
-    return { turns, rows, steps, staging, arrived }
+    return { turns, rows, steps, version, staging, arrived }
   }
 
   /** @returns tokens that came in */
-  #takeIn({ turns, rows, steps, staging }: Block): number {
+  #takeIn({ turns, rows, steps, version, staging }: Block): number {
     const words = new Uint32Array(staging.getMappedRange(0, steps * rows * 16))
     const floats = new Float32Array(words.buffer, words.byteOffset, words.length)
     let tokens = 0
@@ -318,6 +323,7 @@ class CompiledSampler implements Sampler {
           )
         }
         this.#take(turn, token, floats[at + 1], floats[at + 2])
+        turn.versions.push(version)
         tokens++
       }
     }

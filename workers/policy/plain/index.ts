@@ -16,6 +16,7 @@ import {
 import { RandomStream } from '../../random.ts'
 import {
   adapterLayout,
+  expectFits,
   flatten,
   fullLayout,
   initialAdapter,
@@ -38,6 +39,7 @@ import type {
   SamplingOptions,
   Snapshot,
 } from '../policy.ts'
+import { joinScores } from '../scores.ts'
 import { bucketed, pad, powerOfTwo } from './batching.ts'
 import { causalMask, headName, rotaryTable, wholeForward } from './network.ts'
 import { halfTurn, oneHotRows, targetLogprob } from './operations.ts'
@@ -84,6 +86,11 @@ class PlainSnapshot implements Snapshot {
     readonly version: number,
     readonly flat: Tensor,
   ) {}
+
+  async read(): Promise<Float32Array> {
+    return ((await this.flat.data()) as Float32Array).slice()
+  }
+
   dispose(): void {
     this.flat.dispose()
   }
@@ -97,6 +104,8 @@ interface PlainPass extends Pass {
 }
 
 class PlainPolicy implements Policy {
+  /** tfjs's scopes are one stack: two computations that wait in turns would take one another's tensors. */
+  readonly concurrent = false
   readonly trainable: 'adapters' | 'all'
   readonly parameters: number
   readonly trainableParameters: number
@@ -176,7 +185,7 @@ class PlainPolicy implements Policy {
     } finally {
       dispose()
     }
-    return { logp: join(parts.map(({ logp }) => logp)), entropy: join(parts.map(({ entropy }) => entropy)) }
+    return joinScores(parts)
   }
 
   async #pass_(rows: Row[], parameters: Parameters, keep: boolean): Promise<LogProbs> {
@@ -312,8 +321,10 @@ class PlainPolicy implements Policy {
     this.#gradient = null
   }
 
-  snapshot(): Snapshot {
-    return new PlainSnapshot(this.#version, tf.keep(tf.clone(this.#state.flat)))
+  snapshot(of?: { trainable: Float32Array; version: number }): Snapshot {
+    if (!of) return new PlainSnapshot(this.#version, tf.keep(tf.clone(this.#state.flat)))
+    expectFits(this.layout, of.trainable)
+    return new PlainSnapshot(of.version, tf.keep(tf.tensor1d(of.trainable)))
   }
 
   async state(): Promise<PolicyState> {
@@ -332,11 +343,7 @@ class PlainPolicy implements Policy {
   }
 
   async restore(state: PolicyState): Promise<void> {
-    if (state.trainable.length !== this.layout.size) {
-      throw new Error(
-        `Restored nothing: the save holds ${state.trainable.length} trainable numbers, this policy has ${this.layout.size}; model or LoRA settings differ.`,
-      )
-    }
+    expectFits(this.layout, state.trainable)
     tf.dispose([this.#state.flat, this.#state.first, this.#state.second])
     this.#state = {
       flat: tf.keep(tf.tensor1d(state.trainable)),
@@ -427,16 +434,6 @@ class PlainPolicy implements Policy {
 function keepLeaves(leaves: Leaf[]): Leaf[] {
   for (const { tensor } of leaves) tf.keep(tensor)
   return leaves
-}
-
-function join(parts: Float32Array[]): Float32Array {
-  const result = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    result.set(part, at)
-    at += part.length
-  }
-  return result
 }
 
 /** Targets and temperatures over the window [B, T − from]; `place` says where each row's targets stand in it. */

@@ -91,7 +91,7 @@ function close(sequence: Sequence, version: number): Completion {
     ids: Int32Array.from(sequence.ids.slice(sequence.start)),
     logp: Float32Array.from(sequence.logp),
     entropy: Float32Array.from(sequence.entropy),
-    version,
+    versions: new Int32Array(sequence.logp.length).fill(version),
     stop: sequence.stop ?? 'max_tokens',
     ...(sequence.alternatives.length > 0 && { alternatives: sequence.alternatives }),
   }
