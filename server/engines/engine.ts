@@ -107,6 +107,8 @@ export interface Engine {
   /** What a submit calls it. */
   readonly target: string
   readonly capabilities: EngineCapabilities
+  /** Takes what a job was given in secret out of its log and events before they are written down. */
+  readonly redacts?: boolean
   card(): Promise<EngineCard>
   /** Sentences for what keeps this config from running here; empty when nothing does. */
   refusals(config: RunConfig): string[]

@@ -5,6 +5,7 @@ import type { Engine } from '../engines/engine.ts'
 import type { ArtifactStore } from '../store/artifacts/artifacts.ts'
 import { EventFile } from '../store/events/eventFile.ts'
 import type { Store } from '../store/open.ts'
+import type { Redaction } from './redaction.ts'
 
 export interface Limits {
   /** Ended runs older than this are deleted; null for never. */
@@ -33,6 +34,7 @@ export interface RunsContext {
   engines: Map<string, Engine>
   limits: Limits
   secrets: SecretsOf
+  redaction: Redaction
   files: EventFiles
   changes: Changes
   /** A failure that nobody is waiting for. */

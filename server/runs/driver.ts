@@ -4,6 +4,7 @@
 
 import type { RunConfig } from '../../configs/schema.ts'
 import { type Engine, isFinal, type Job } from '../engines/engine.ts'
+import type { Redactor } from '../secrets/redact.ts'
 import { crashPoint } from '../store/crashPoint.ts'
 import type { GivenEvent } from '../store/events/eventFile.ts'
 import { DiskFull } from '../store/events/fullDisk.ts'
@@ -12,6 +13,7 @@ import type { AttemptRow, RunRow } from '../store/tables/runs.ts'
 import { publish } from './artifacts.ts'
 import type { RunsContext } from './context.ts'
 import { recordMeasurement } from './measurements.ts'
+import { withoutSecrets } from './redaction.ts'
 
 const LOOK_EVERY_MS = 2000
 /** Attempts in a row that were lost without having come any further. */
@@ -98,13 +100,16 @@ export class Driver {
       return
     }
     let job: Job | null
+    let redact: Redactor
     try {
       const engineId = attempt.engine_id ?? (await this.#submit(engine, run, attempt))
       if (engineId === null) return
       attempt.engine_id = engineId
       this.#attempts.set(`${engine.target} ${engineId}`, id)
       if (run.cancel !== null) await engine.cancel(engineId, run.cancel === 'now' ? 'now' : 'graceful')
+      redact = await this.#context.redaction.of(run, engine)
       job = await engine.get(engineId)
+      if (job?.reason) job = { ...job, reason: redact.text(job.reason) }
       if (job?.wantsSecrets) await engine.renewSecrets?.(engineId, await this.#secrets(run))
     } catch (error) {
       await this.#told(run, attempt, {
@@ -128,7 +133,7 @@ export class Driver {
       return
     }
     try {
-      await this.#store(engine, run, attempt)
+      await this.#store(engine, run, attempt, redact)
       if (isFinal(job.state)) await this.#end(engine, run, attempt, job)
       else await this.#told(run, attempt, job)
     } catch (error) {
@@ -173,19 +178,21 @@ export class Driver {
   }
 
   /** Throws a sentence where one is not there any more. */
-  #secrets(run: RunRow): Promise<Record<string, string>> {
-    return this.#context.secrets(run.project, JSON.parse(run.secrets_json))
+  async #secrets(run: RunRow): Promise<Record<string, string>> {
+    const variables = await this.#context.secrets(run.project, JSON.parse(run.secrets_json))
+    this.#context.redaction.given(run.id, variables)
+    return variables
   }
 
   /** Everything that the engine has told since the last time. */
-  async #store(engine: Engine, run: RunRow, attempt: AttemptRow): Promise<void> {
+  async #store(engine: Engine, run: RunRow, attempt: AttemptRow, redact: Redactor): Promise<void> {
     const file = this.#context.files.of(run.id)
     if (!this.#checked.has(attempt.id)) await this.#check(run, attempt)
     for (;;) {
       const { cursor } = await file.position(attempt.number)
       const read = await engine.readEvents(attempt.engine_id as string, cursor)
       if (read.events.length === 0 && read.cursor === cursor) return
-      const events = read.events.map((event) => fitted(event, run, attempt))
+      const events = withoutSecrets(read.events, redact).map((event) => fitted(event, run, attempt))
       crashPoint('events:before-batch')
       await file.append(attempt.number, events, read.cursor)
       crashPoint('events:after-batch')

@@ -7,6 +7,7 @@ import { DiskArtifacts } from '../store/artifacts/disk.ts'
 import type { Store } from '../store/open.ts'
 import { Changes, DEFAULT_LIMITS, EventFiles, type Limits, type RunsContext, type SecretsOf } from './context.ts'
 import { Driver } from './driver.ts'
+import { Redaction } from './redaction.ts'
 import { tidy } from './room.ts'
 import { Runs } from './runs.ts'
 
@@ -34,12 +35,14 @@ export async function openRuns(options: RunsOptions): Promise<OpenRuns> {
   const { store, engines } = options
   const artifacts = options.artifacts ?? new DiskArtifacts(join(store.folder, 'artifacts'))
   await artifacts.check()
+  const secrets = options.secrets ?? noSecrets
   const context: RunsContext = {
     store,
     artifacts,
     engines: new Map(engines.map((engine) => [engine.target, engine])),
     limits: { ...DEFAULT_LIMITS, ...options.limits },
-    secrets: options.secrets ?? noSecrets,
+    secrets,
+    redaction: new Redaction(secrets),
     files: new EventFiles(store),
     changes: new Changes(),
     report: options.report ?? ((what, error) => console.error(`Failed at ${what}:`, error)),

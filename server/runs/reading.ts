@@ -5,6 +5,7 @@ import type { LogPart } from '../engines/engine.ts'
 import type { StepIndexRow } from '../store/tables/runs.ts'
 import type { RunsContext } from './context.ts'
 import { Refused } from './problem.ts'
+import { readMasked } from './redaction.ts'
 import type { MetricsPage, MetricsRow, RolloutsPage } from './views.ts'
 
 export interface MetricsRange {
@@ -93,6 +94,18 @@ export async function logOf(
   }
   if (attempt.engine_id === null)
     return { bytes: new Uint8Array(), nextOffset: 0, eof: attempt.ended_at !== null, attempt: attempt.number }
-  const part = await engine.readLog(attempt.engine_id, asked.stream, asked.offset, asked.most)
-  return { ...part, attempt: attempt.number }
+  const { engine_id, number } = attempt
+  const row = await context.store.db
+    .selectFrom('run')
+    .select(['id', 'project', 'secrets_json'])
+    .where('id', '=', run)
+    .executeTakeFirstOrThrow()
+  const redact = await context.redaction.of(row, engine).catch((error: Error) => {
+    throw new Refused(
+      503,
+      `The log cannot be told without the run's secrets, which are to be taken out. ${error.message}`,
+    )
+  })
+  const read = (offset: number, most: number) => engine.readLog(engine_id, asked.stream, offset, most)
+  return { ...(await readMasked(read, asked.offset, asked.most, redact)), attempt: number }
 }

@@ -215,7 +215,7 @@ export class Runs {
 
   /** Removes what is left of a run that is marked as deleted; may be repeated. The rows go last. */
   async erase(id: string): Promise<void> {
-    const { store, artifacts, engines, files } = this.context
+    const { store, artifacts, engines, files, redaction } = this.context
     const artifactRows = await store.db.selectFrom('artifact').select('place').where('run_id', '=', id).execute()
     for (const { place } of artifactRows) await artifacts.remove(place)
     for (const { engine, engine_id } of await this.attempts(id)) {
@@ -225,6 +225,7 @@ export class Runs {
     }
     await rm(files.folder(id), { recursive: true, force: true })
     files.forget(id)
+    redaction.forget(id)
     crashPoint('delete:before-rows')
     await store.db.transaction().execute(async (db) => {
       for (const table of ['artifact', 'step_index', 'event_mark', 'event_file', 'attempt', 'idempotency'] as const)

@@ -28,7 +28,7 @@ export async function attend(folder: JobFolder, open: Open): Promise<void> {
   // A program may print what it was given: neither its log nor its events keep it.
   redactOutput(secrets)
   const redact = redactor(secrets)
-  const spool = new SpoolWriter(folder.spool, redact.text)
+  const spool = new SpoolWriter(folder.spool, redact.json)
   const exit = await run(folder, job, open, spool).catch((error: Error) => failed(error.message))
   spool.flush()
   await folder.end({ ...exit, reason: exit.reason && redact.text(exit.reason), endedAt: Date.now() })

@@ -59,6 +59,7 @@ export interface LocalOptions {
 
 export class LocalEngine implements Engine {
   readonly target = 'local'
+  readonly redacts = true
   readonly capabilities: EngineCapabilities = {
     gracefulCancel: true,
     resume: true,

@@ -21,7 +21,7 @@ export class SpoolWriter {
   #timer: NodeJS.Timeout | null = null
   #lastProgress = 0
 
-  /** `redact` sees every event as the text that is written. */
+  /** `redact` sees every event as the JSON that is written. */
   constructor(
     folder: string,
     private readonly redact: (text: string) => string = (text) => text,

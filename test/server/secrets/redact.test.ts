@@ -26,6 +26,37 @@ describe('a text', () => {
   })
 })
 
+describe('a JSON document', () => {
+  it('loses every value in strings and keys, and stays a document whatever the values are', () => {
+    const { json } = redactor({ NUMBER: '123456', ESCAPE: 'nothing', QUOTE: 'quoted"' })
+    const document = { 'key 123456': 0.123456, text: '\\nothing nothing quoted" 123456', more: ['quoted', 'a"b'] }
+    expect(JSON.parse(json(JSON.stringify(document)))).toEqual({
+      ...{ 'key [secret]': 0.123456, text: '\\[secret] [secret] [secret] [secret]', more: ['quoted', 'a"b'] },
+    })
+  })
+
+  it('within which another one is written loses them too, as Python writes it', () => {
+    const inner = '{"token":"canary-\\u00e9-4f1c9a"}'
+    expect(JSON.parse(redactor(VARIABLES).json(JSON.stringify({ text: inner })))).toEqual({
+      text: '{"token":"[secret]"}',
+    })
+  })
+})
+
+describe('a file', () => {
+  it('keeps its length, and loses values that lie within each other whole', () => {
+    const { mask } = redactor({ A: 'abcabcab', B: 'cabcabx' })
+    const { bytes } = mask(Buffer.from('é abcabcabcabx abcab'))
+    expect(bytes.toString()).toBe('é ************ abcab')
+  })
+
+  it('tells from where on a value may have begun', () => {
+    const { mask } = redactor(VARIABLES)
+    expect(mask(Buffer.from('at can')).whole).toBe(3)
+    expect(mask(Buffer.from('at candle')).whole).toBe(9)
+  })
+})
+
 describe('a stream', () => {
   it('loses every value wherever it is cut, and nothing else', () => {
     const piece = fc.constantFrom(...Object.values(VARIABLES), 'canary', 'canary-', 'é', 'c', '\n', 'ordinary words ')
