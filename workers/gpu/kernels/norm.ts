@@ -1,8 +1,10 @@
 // RMSNorm (Zhang and Sennrich 2019) over rows, and its gradient to the input: y = x·w·s with s = 1/√(mean(x²) + ε).
 
-import { type Kernel, specialise } from '../kernel.ts'
+import { type Constants, type Kernel, specialise } from '../kernel.ts'
 import source from './norm.wgsl?raw'
 import backwardSource from './normBackward.wgsl?raw'
+import rowSumText from './normRowSum.wgsl?raw'
+import { ENABLE_SUBGROUPS, shuffled } from './shuffle.ts'
 import { flatWorkgroups } from './sumParts.ts'
 
 export interface NormSpec {
@@ -11,15 +13,24 @@ export interface NormSpec {
   /** Row stride of every matrix; a multiple of 4. Columns beyond `columns` hold zeros. */
   width: number
   epsilon: number
+  /** Threads that sum a row by subgroup shuffles, another order of the sum; 0, the default: none. */
+  lanes?: number
+}
+
+function withRowSum(text: string, constants: Constants, lanes: number): string {
+  if (lanes === 0) return specialise(`${rowSumText}\n${text}`, constants)
+  const add = (a: string, b: string) => `${a} + ${b}`
+  const sum = shuffled({ name: 'rowSum', type: 'f32', threads: 128, team: 32, lanes, combine: add })
+  return specialise(`${sum}\n${text}`, constants, [ENABLE_SUBGROUPS])
 }
 
 /**
  * Bound in this order: x [M, width], weight [width], y [M, width], s [M]. Rows are those of the y that is bound.
  * Relative to float64: 1e-6.
  */
-export function norm({ columns, width, epsilon }: NormSpec): Kernel {
+export function norm({ columns, width, epsilon, lanes = 0 }: NormSpec): Kernel {
   const constants = { WIDTH_QUADS: width / 4, COLUMNS: { float: columns }, EPSILON: { float: epsilon } }
-  return { name: 'norm', code: specialise(source, constants), bindings: ['read', 'read', 'write', 'write'] }
+  return { name: 'norm', code: withRowSum(source, constants, lanes), bindings: ['read', 'read', 'write', 'write'] }
 }
 
 /**
@@ -27,11 +38,11 @@ export function norm({ columns, width, epsilon }: NormSpec): Kernel {
  * Bound in this order: dy [M, width], x [M, width], weight [width], s [M] as `norm` wrote it, dx [M, width]. Rows are
  * those of the dx that is bound. Relative to float64: 1e-5.
  */
-export function normBackward({ columns, width }: Omit<NormSpec, 'epsilon'>, add: boolean): Kernel {
+export function normBackward({ columns, width, lanes = 0 }: Omit<NormSpec, 'epsilon'>, add: boolean): Kernel {
   const constants = { WIDTH_QUADS: width / 4, COLUMNS: { float: columns }, ADD: add }
   return {
     name: 'norm.backward',
-    code: specialise(backwardSource, constants),
+    code: withRowSum(backwardSource, constants, lanes),
     bindings: ['read', 'read', 'read', 'read', 'write'],
   }
 }

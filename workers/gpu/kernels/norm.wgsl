@@ -1,11 +1,10 @@
-// A team of 32 threads per row, four rows per workgroup. A row's sum runs over the quads of a thread, then over the team.
+// A team of 32 threads per row, four rows per workgroup. A row's sum runs over the quads of a thread, then, by `rowSum`,
+// over the team.
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weight: array<vec4f>;
 @group(0) @binding(2) var<storage, read_write> y: array<vec4f>;
 @group(0) @binding(3) var<storage, read_write> scales: array<f32>;
-
-var<workgroup> parts: array<f32, 128>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
@@ -20,11 +19,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       sum += dot(value, value);
     }
   }
-  parts[thread] = sum;
-  workgroupBarrier();
+  let total = rowSum(sum, thread);
   if (!inside) { return; }
-  var total = 0.0;
-  for (var i = 0u; i < 32u; i++) { total += parts[(thread & ~31u) + i]; }
   let s = inverseSqrt(total / COLUMNS + EPSILON);
   for (var q = member; q < WIDTH_QUADS; q += 32u) { y[base + q] = x[base + q] * s * weight[q]; }
   if (member == 0u) { scales[row] = s; }

@@ -1,12 +1,11 @@
-// A team of 32 threads per row, four rows per workgroup. A row's sum runs over the quads of a thread, then over the team.
+// A team of 32 threads per row, four rows per workgroup. A row's sum runs over the quads of a thread, then, by `rowSum`,
+// over the team.
 
 @group(0) @binding(0) var<storage, read> dy: array<vec4f>;
 @group(0) @binding(1) var<storage, read> x: array<vec4f>;
 @group(0) @binding(2) var<storage, read> weight: array<vec4f>;
 @group(0) @binding(3) var<storage, read> scales: array<f32>;
 @group(0) @binding(4) var<storage, read_write> dx: array<vec4f>;
-
-var<workgroup> parts: array<f32, 128>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
@@ -18,11 +17,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (inside) {
     for (var q = member; q < WIDTH_QUADS; q += 32u) { sum += dot(dy[base + q] * weight[q], x[base + q]); }
   }
-  parts[thread] = sum;
-  workgroupBarrier();
+  let total = rowSum(sum, thread);
   if (!inside) { return; }
-  var total = 0.0;
-  for (var i = 0u; i < 32u; i++) { total += parts[(thread & ~31u) + i]; }
   let s = scales[row];
   let along = total / COLUMNS * s * s;
   for (var q = member; q < WIDTH_QUADS; q += 32u) {
