@@ -25,17 +25,37 @@ export function specialise(source: string, constants: Constants, directives: str
   return [...directives, ...lines, source].join('\n')
 }
 
-function floatLiteral(value: number): string {
+/** Name, access and WGSL type of one storage buffer. */
+export type Declared = readonly [name: string, access: 'read' | 'write', type: string]
+
+/** Bindings 0, 1, 2 … of group 0 in the order given, as WGSL and for the layout. */
+export function declare(list: Declared[]): { text: string; bindings: Binding[] } {
+  const text = list
+    .map(([name, access, type], i) => {
+      const mode = access === 'read' ? 'read' : 'read_write'
+      return `@group(0) @binding(${i}) var<storage, ${mode}> ${name}: ${type};`
+    })
+    .join('\n')
+  return { text, bindings: list.map(([, access]) => access) }
+}
+
+/** A number as WGSL writes an f32. */
+export function floatLiteral(value: number): string {
   const text = Math.fround(value).toString()
   return /[.e]/.test(text) ? `${text}f` : `${text}.0f`
 }
 
 const STAGE_COMPUTE = 4
 
+export interface Compiled {
+  pipeline: GPUComputePipeline
+  layout: GPUBindGroupLayout
+}
+
 /** Explicit layouts: WebGPU's automatic ones leave out a binding that the text does not use. */
 export class Pipelines {
   static readonly #known = new WeakMap<GPUDevice, Pipelines>()
-  readonly #byCode = new Map<string, { pipeline: GPUComputePipeline; layout: GPUBindGroupLayout }>()
+  readonly #byCode = new Map<string, Compiled>()
 
   constructor(readonly device: GPUDevice) {}
 
@@ -49,27 +69,39 @@ export class Pipelines {
     return pipelines
   }
 
-  get({ name, code, bindings }: Kernel): { pipeline: GPUComputePipeline; layout: GPUBindGroupLayout } {
-    let made = this.#byCode.get(code)
+  get(kernel: Kernel): Compiled {
+    let made = this.#byCode.get(kernel.code)
     if (!made) {
-      const { device } = this
-      const layout = device.createBindGroupLayout({
-        entries: bindings.map((binding, index) => ({
-          binding: index,
-          visibility: STAGE_COMPUTE,
-          buffer: {
-            type: binding === 'uniform' ? 'uniform' : binding === 'read' ? 'read-only-storage' : 'storage',
-          },
-        })),
-      })
-      const pipeline = device.createComputePipeline({
-        label: name,
-        layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-        compute: { module: device.createShaderModule({ label: name, code }), entryPoint: 'main' },
-      })
-      made = { pipeline, layout }
-      this.#byCode.set(code, made)
+      const { layout, descriptor } = this.#describe(kernel)
+      made = { pipeline: this.device.createComputePipeline(descriptor), layout }
+      this.#byCode.set(kernel.code, made)
     }
     return made
+  }
+
+  /** Compiles beside other work, for a later `get`. @throws what the device says of the text */
+  async prepare(kernel: Kernel): Promise<void> {
+    if (this.#byCode.has(kernel.code)) return
+    const { layout, descriptor } = this.#describe(kernel)
+    this.#byCode.set(kernel.code, { pipeline: await this.device.createComputePipelineAsync(descriptor), layout })
+  }
+
+  #describe({ name, code, bindings }: Kernel) {
+    const { device } = this
+    const layout = device.createBindGroupLayout({
+      entries: bindings.map((binding, index) => ({
+        binding: index,
+        visibility: STAGE_COMPUTE,
+        buffer: {
+          type: binding === 'uniform' ? 'uniform' : binding === 'read' ? 'read-only-storage' : 'storage',
+        },
+      })),
+    })
+    const descriptor: GPUComputePipelineDescriptor = {
+      label: name,
+      layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+      compute: { module: device.createShaderModule({ label: name, code }), entryPoint: 'main' },
+    }
+    return { layout, descriptor }
   }
 }

@@ -1,10 +1,10 @@
 // Causal attention over packed rows without a [T, T] matrix (Dao et al., FlashAttention, 2022).
 
-import { type Constants, type Kernel, specialise } from '../kernel.ts'
+import { type Constants, declare, type Kernel, specialise } from '../kernel.ts'
 import text from './attend.wgsl?raw'
-import { declare, unroll } from './attendText.ts'
 import tileText from './attendTile.wgsl?raw'
 import { type HeadShape, headConstants } from './ropeHead.ts'
+import { unroll } from './unroll.ts'
 
 export interface AttendShape extends HeadShape {
   /** Floats from one row of qkv to the next; values stand behind H·d + K·d columns. */

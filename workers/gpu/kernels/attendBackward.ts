@@ -1,11 +1,10 @@
 // Gradients of causal attention over packed rows: queries first, then keys and values. Scores are worked out again from
 // their saved log-sums; every sum has one order, without atomics.
 
-import type { Kernel } from '../kernel.ts'
+import { declare, type Kernel } from '../kernel.ts'
 import { type AttendShape, tileSource } from './attend.ts'
 import keysText from './attendBackwardKeys.wgsl?raw'
 import queriesText from './attendBackwardQueries.wgsl?raw'
-import { declare } from './attendText.ts'
 import type { HeadShape } from './ropeHead.ts'
 
 /**

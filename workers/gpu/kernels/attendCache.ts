@@ -1,14 +1,14 @@
 // Attention of single rows over the cache of their slots. Every number depends on the row's slot alone: neither on its
 // place among the rows nor on which of the two kernels works it out.
 
-import { type Constants, type Kernel, specialise } from '../kernel.ts'
+import { type Constants, declare, type Kernel, specialise } from '../kernel.ts'
 import text from './attendCache.wgsl?raw'
 import fusedText from './attendCacheFused.wgsl?raw'
 import turnedText from './attendCacheTurned.wgsl?raw'
 import { type Place, placeBindings, placeText } from './attendPlace.ts'
-import { declare, unroll } from './attendText.ts'
 import type { CacheShape } from './ropeCache.ts'
 import { type HeadShape, headConstants, normBindings, ropeConstants, ropeText } from './ropeHead.ts'
+import { unroll } from './unroll.ts'
 
 export interface AttendCacheShape extends HeadShape {
   /** S, positions per slot. */

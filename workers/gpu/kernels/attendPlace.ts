@@ -1,8 +1,9 @@
 // Where a row stands in the cache: by a table, or by the state of its slot.
 
+import type { Declared } from '../kernel.ts'
 import rowsText from './attendPlaceRows.wgsl?raw'
 import stateText from './attendPlaceState.wgsl?raw'
-import type { Declared } from './attendText.ts'
+import slotText from './slot.wgsl?raw'
 
 /**
  * `rows`: bound as [rows] of (slot, position); a position of S or more marks padding, which reads and writes no cache.
@@ -11,7 +12,7 @@ import type { Declared } from './attendText.ts'
 export type Place = 'rows' | 'slots'
 
 export function placeText(place: Place): string {
-  return place === 'slots' ? stateText : rowsText
+  return place === 'slots' ? `${slotText}\n${stateText}` : rowsText
 }
 
 export function placeBindings(place: Place): Declared[] {

@@ -1,7 +1,6 @@
 // A prompt's keys and values, computed once in one slot, for the other slots of its group.
 
-import { type Kernel, specialise } from '../kernel.ts'
-import { declare } from './attendText.ts'
+import { declare, type Kernel, specialise } from '../kernel.ts'
 import text from './copyCache.wgsl?raw'
 
 export interface CopyCacheShape {

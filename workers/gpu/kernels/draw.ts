@@ -6,6 +6,7 @@ import source from './draw.wgsl?raw'
 import choose from './drawChoose.wgsl?raw'
 import survey from './drawSurvey.wgsl?raw'
 import truncate from './drawTruncate.wgsl?raw'
+import slotText from './slot.wgsl?raw'
 
 export interface DrawSpec {
   vocabulary: number
@@ -56,7 +57,7 @@ export function draw({ vocabulary, stride }: DrawSpec): Kernel {
   }
   return {
     name: 'draw',
-    code: specialise([source, survey, truncate, choose].join('\n'), {
+    code: specialise([slotText, source, survey, truncate, choose].join('\n'), {
       THREADS: vocabulary > 2048 ? 256 : 64,
       VOCABULARY: vocabulary,
       STRIDE_QUADS: stride / 4,

@@ -2,7 +2,7 @@
 // team reads its stretch together, 128 bytes at a time. Sums run over a thread's quads, the team, the stretches, always in
 // that order. The drawn stretch is then cut among all threads, and the drawn part walked by one.
 //
-// Constants: THREADS, VOCABULARY, STRIDE_QUADS, SEEN_WORDS.
+// Constants: THREADS, VOCABULARY, STRIDE_QUADS, SEEN_WORDS. `Slot` stands in front.
 
 struct Rule {
   temperatureInverse: f32,
@@ -14,17 +14,6 @@ struct Rule {
   greedy: u32,
   stopCount: u32,
   stops: array<vec4u, 4>,
-}
-
-struct Slot {
-  token: u32,
-  length: u32,
-  limit: u32,
-  open: u32,
-  key0: u32,
-  key1: u32,
-  pad0: u32,
-  pad1: u32,
 }
 
 @group(0) @binding(0) var<storage, read> logits: array<vec4f>;

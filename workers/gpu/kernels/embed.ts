@@ -1,10 +1,10 @@
 // Rows of the embedding table by token.
 
-import { type Kernel, specialise } from '../kernel.ts'
-import { SLOT_WORDS } from './draw.ts'
+import { type Declared, declare, type Kernel, specialise } from '../kernel.ts'
 import source from './embed.wgsl?raw'
+import slotText from './slot.wgsl?raw'
 import { flatWorkgroups } from './sumParts.ts'
-import { isQuantised, quadReader, type WeightFormat, wordType } from './weightFormat.ts'
+import { quadReader, type WeightFormat, weightBindings } from './weightFormat.ts'
 
 export interface EmbedSpec {
   vocabulary: number
@@ -15,12 +15,18 @@ export interface EmbedSpec {
   tokens: 'slots' | 'ids'
 }
 
-const TOKENS = {
+const TOKENS: Record<EmbedSpec['tokens'], { bindings: Declared[]; text: string }> = {
   slots: {
-    bindings: ['rows: array<vec2u>', 'slots: array<u32>'],
-    tokenOf: `return slots[rows[row].x * ${SLOT_WORDS}u];`,
+    bindings: [
+      ['rows', 'read', 'array<vec2u>'],
+      ['slots', 'read', 'array<Slot>'],
+    ],
+    text: `${slotText}\nfn tokenOf(row: u32) -> u32 { return slots[rows[row].x].token; }`,
   },
-  ids: { bindings: ['ids: array<u32>'], tokenOf: 'return ids[row];' },
+  ids: {
+    bindings: [['ids', 'read', 'array<u32>']],
+    text: 'fn tokenOf(row: u32) -> u32 { return ids[row]; }',
+  },
 }
 
 /**
@@ -28,23 +34,13 @@ const TOKENS = {
  * u32 [slots, SLOT_WORDS], or ids u32 [M]; x f32 [M, width]. Exact.
  */
 export function embed({ vocabulary, width, format, tokens }: EmbedSpec): Kernel {
-  const { bindings, tokenOf } = TOKENS[tokens]
-  const read = [
-    `words: array<${wordType(format)}>`,
-    ...(isQuantised(format) ? ['scales: array<f32>'] : []),
-    ...bindings,
-  ]
-  const code = specialise(
-    [
-      ...read.map((binding, i) => `@group(0) @binding(${i}) var<storage, read> ${binding};`),
-      `@group(0) @binding(${read.length}) var<storage, read_write> x: array<vec4f>;`,
-      quadReader('weightQuad', format, 'words', 'scales'),
-      `fn tokenOf(row: u32) -> u32 { ${tokenOf} }`,
-      source,
-    ].join('\n'),
-    { VOCABULARY: vocabulary, WIDTH_QUADS: width / 4 },
-  )
-  return { name: `embed.${tokens}`, code, bindings: [...read.map(() => 'read' as const), 'write'] }
+  const { bindings: own, text } = TOKENS[tokens]
+  const { text: declarations, bindings } = declare([...weightBindings(format), ...own, ['x', 'write', 'array<vec4f>']])
+  const code = specialise([declarations, quadReader(format), text, source].join('\n'), {
+    VOCABULARY: vocabulary,
+    WIDTH_QUADS: width / 4,
+  })
+  return { name: `embed.${tokens}`, code, bindings }
 }
 
 export function embedWorkgroups({ width }: EmbedSpec, M: number): [number, number] {

@@ -5,12 +5,12 @@
 // product with 'rescaled' adds their sum of head rows to acc [Nt, D]. Then `headScore`, and `headFinish` where a gradient
 // is wanted. Order of sums: C and the width decide, rows never do.
 
-import { type Kernel, specialise } from '../kernel.ts'
+import { declare, type Kernel, specialise } from '../kernel.ts'
 import source from './headChunk.wgsl?raw'
 import finishSource from './headFinish.wgsl?raw'
 import scoreSource from './headScore.wgsl?raw'
 import { flatWorkgroups } from './sumParts.ts'
-import { isQuantised, quadReader, type WeightFormat, wordType } from './weightFormat.ts'
+import { quadReader, type WeightFormat, weightBindings } from './weightFormat.ts'
 
 /** f32 numbers of one row's state: maximum, Σe^s, Σs·e^s, logit of the target; s is a logit over T less the maximum. */
 export const STATE_NUMBERS = 4
@@ -63,23 +63,18 @@ export interface HeadFinishSpec {
  * states [Nt, STATE_NUMBERS], acc [Nt, width].
  */
 export function headFinish({ vocabulary, width, format }: HeadFinishSpec): Kernel {
-  const read = [
-    `words: array<${wordType(format)}>`,
-    ...(isQuantised(format) ? ['scales: array<f32>'] : []),
-    'targets: array<u32>',
-    'temperatureInverses: array<f32>',
-    'states: array<vec4f>',
-  ]
-  const code = specialise(
-    [
-      ...read.map((binding, i) => `@group(0) @binding(${i}) var<storage, read> ${binding};`),
-      `@group(0) @binding(${read.length}) var<storage, read_write> unit: array<vec4f>;`,
-      quadReader('weightQuad', format, 'words', 'scales'),
-      finishSource,
-    ].join('\n'),
-    { VOCABULARY: vocabulary, WIDTH_QUADS: width / 4 },
-  )
-  return { name: 'head.finish', code, bindings: [...read.map(() => 'read' as const), 'write'] }
+  const { text, bindings } = declare([
+    ...weightBindings(format),
+    ['targets', 'read', 'array<u32>'],
+    ['temperatureInverses', 'read', 'array<f32>'],
+    ['states', 'read', 'array<vec4f>'],
+    ['unit', 'write', 'array<vec4f>'],
+  ])
+  const code = specialise([text, quadReader(format), finishSource].join('\n'), {
+    VOCABULARY: vocabulary,
+    WIDTH_QUADS: width / 4,
+  })
+  return { name: 'head.finish', code, bindings }
 }
 
 export function headFinishWorkgroups({ width }: HeadFinishSpec, Nt: number): [number, number] {

@@ -4,11 +4,11 @@
 //
 // A workgroup owns a tile of BM × BN results. Its threads form `groups` teams that take every groups-th stretch of BK along
 // the sum; the teams' parts are added in order at the end. With `splits` > 1 several workgroups share one tile and write
-// their parts side by side (`reduce` adds them). The order in which a result is summed depends on BK, groups and splits
+// their parts side by side (`sumParts` adds them). The order in which a result is summed depends on BK, groups and splits
 // alone, never on M, the tile's place or its other rows.
 
-import type { Kernel } from '../kernel.ts'
-import { isQuantised, quadReader, type WeightFormat, wordType } from './weightFormat.ts'
+import { type Declared, declare, floatLiteral, type Kernel } from '../kernel.ts'
+import { quadReader, type WeightFormat, weightBindings } from './weightFormat.ts'
 
 /** What fixes the order of a sum: one choice per weight matrix and run. */
 export interface SumOrder {
@@ -79,7 +79,7 @@ export function matmul(spec: MatmulSpec): Kernel {
   check(K % BK === 0 && rank % BK === 0 && BK % 4 === 0, `K ${K} and rank ${rank} are multiples of BK ${BK}`)
   check(BM % TM === 0 && BN % TN === 0 && TN % 4 === 0, `tile ${BM}×${BN} divides into ${TM}×${TN}`)
   check(threads <= 1024, `${threads} threads`)
-  check(splits === 1 || epilogue === 'store', 'parts to be stored, and finished by reduce')
+  check(splits === 1 || epilogue === 'store', 'parts to be stored, and finished by sumParts')
   check(epilogue !== 'swiglu' || (direction === 'forward' && (TN === 4 || TN % 8 === 0)), 'gate and up in one thread')
 
   const aQuads = BM * quads
@@ -100,30 +100,12 @@ export function matmul(spec: MatmulSpec): Kernel {
   const rms = typeof norm === 'object'
   const swiglu = epilogue === 'swiglu'
 
-  const bindings: { name: string; type: string; access: 'read' | 'write' }[] = [
-    { name: 'a', type: 'array<vec4f>', access: 'read' },
-    { name: 'weights', type: `array<${wordType(format)}>`, access: 'read' },
-  ]
-  if (isQuantised(format)) bindings.push({ name: 'scales', type: 'array<f32>', access: 'read' })
-  if (norm) bindings.push({ name: 'gain', type: 'array<vec4f>', access: 'read' })
-  if (rank) {
-    bindings.push({ name: 'u', type: 'array<vec4f>', access: 'read' })
-    bindings.push({ name: 'e', type: 'array<vec4f>', access: 'read' })
-  }
-  const results = forward ? 'array<f32>' : 'array<vec4f>'
-  if (epilogue === 'bias') bindings.push({ name: 'bias', type: results, access: 'read' })
-  if (epilogue === 'residual') bindings.push({ name: 'residual', type: results, access: 'read' })
-  if (epilogue === 'rescaled') bindings.push({ name: 'rescale', type: 'array<f32>', access: 'read' })
-  bindings.push({ name: 'result', type: results, access: 'write' })
-
+  const { text: declarations, bindings } = declare(matmulBindings(spec))
   const range = (n: number) => Array.from({ length: n }, (_, i) => i)
   const lines: string[] = []
   const emit = (...text: string[]) => lines.push(...text)
 
-  bindings.forEach(({ name, type, access }, i) => {
-    emit(`@group(0) @binding(${i}) var<storage, ${access === 'read' ? 'read' : 'read_write'}> ${name}: ${type};`)
-  })
-  emit(quadReader('weightQuad', format, 'weights', 'scales'))
+  emit(declarations, quadReader(format))
   emit(`var<workgroup> memory: array<vec4f, ${Math.max(tileSize, partSize)}>;`)
   if (rms) emit(`var<workgroup> squares: array<f32, ${aQuads * groups}>;`)
   emit(
@@ -277,7 +259,9 @@ export function matmul(spec: MatmulSpec): Kernel {
       const parts = range(groups).flatMap((g) =>
         range(quads).map((q) => `squares[${g * aQuads + q}u + (row - row0) * ${quads}u]`),
       )
-      emit(`  let scale = inverseSqrt((${parts.join(' + ')}) / ${literal(norm.width)} + ${literal(norm.epsilon)});`)
+      emit(
+        `  let scale = inverseSqrt((${parts.join(' + ')}) / ${floatLiteral(norm.width)} + ${floatLiteral(norm.epsilon)});`,
+      )
       for (const n of values.keys()) emit(`  v${n} *= scale;`)
     }
     store(emit, spec, j)
@@ -301,7 +285,19 @@ export function matmul(spec: MatmulSpec): Kernel {
         finish(`${i}u`, `${j}u`, perQuad === 2 ? [quad(i, j), quad(i, j + half)] : [quad(i, j)])
   }
   emit('}')
-  return { name, code: lines.join('\n'), bindings: bindings.map(({ access }) => access) }
+  return { name, code: lines.join('\n'), bindings }
+}
+
+function matmulBindings({ direction, format, norm, rank, epilogue }: MatmulSpec): Declared[] {
+  const results = direction === 'forward' ? 'array<f32>' : 'array<vec4f>'
+  const bindings: Declared[] = [['a', 'read', 'array<vec4f>'], ...weightBindings(format)]
+  if (norm) bindings.push(['gain', 'read', 'array<vec4f>'])
+  if (rank) bindings.push(['u', 'read', 'array<vec4f>'], ['e', 'read', 'array<vec4f>'])
+  if (epilogue === 'bias') bindings.push(['bias', 'read', results])
+  if (epilogue === 'residual') bindings.push(['residual', 'read', results])
+  if (epilogue === 'rescaled') bindings.push(['rescale', 'read', 'array<f32>'])
+  bindings.push(['result', 'write', results])
+  return bindings
 }
 
 // Four results of one row: `v0`, and for SiLU·gate with wide threads the matching `v1`.
@@ -346,11 +342,6 @@ function store(emit: (...text: string[]) => void, spec: MatmulSpec, j: string): 
 
 function wrap(block: string): string {
   return block.startsWith('{') ? block : `{ ${block} }`
-}
-
-function literal(value: number): string {
-  const text = Math.fround(value).toString()
-  return /[.e]/.test(text) ? `${text}f` : `${text}.0f`
 }
 
 function check(holds: boolean, what: string): void {

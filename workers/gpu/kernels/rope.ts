@@ -1,8 +1,7 @@
 // Queries and keys of packed rows on their way into attention, and their gradients on the way back. The position of a
 // token is its distance from the first of its row.
 
-import { type Kernel, specialise } from '../kernel.ts'
-import { declare } from './attendText.ts'
+import { declare, type Kernel, specialise } from '../kernel.ts'
 import text from './rope.wgsl?raw'
 import backwardText from './ropeBackward.wgsl?raw'
 import backwardNormedText from './ropeBackwardNormed.wgsl?raw'

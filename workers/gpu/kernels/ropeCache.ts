@@ -1,8 +1,7 @@
 // Queries, keys and values of rows on their way into attention over a cache.
 
-import { type Kernel, specialise } from '../kernel.ts'
+import { declare, type Kernel, specialise } from '../kernel.ts'
 import { type Place, placeBindings, placeText } from './attendPlace.ts'
-import { declare } from './attendText.ts'
 import text from './ropeCache.wgsl?raw'
 import { normBindings, type RopeShape, ropeConstants, ropeText } from './ropeHead.ts'
 

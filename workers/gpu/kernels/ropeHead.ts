@@ -1,7 +1,6 @@
 // The shape of a row of queries, keys and values, and the text that norms and turns one head of it.
 
-import type { Constants } from '../kernel.ts'
-import type { Declared } from './attendText.ts'
+import type { Constants, Declared } from '../kernel.ts'
 import headText from './ropeHead.wgsl?raw'
 import normedText from './ropeNormed.wgsl?raw'
 import unnormedText from './ropeUnnormed.wgsl?raw'

@@ -2,6 +2,8 @@
 // f32 scale each. Rows are padded with zeros to whole blocks. Kernels read four consecutive columns, a quad, at a time;
 // unpacking needs nothing but core WGSL, so that software adapters run the same text.
 
+import type { Declared } from '../kernel.ts'
+
 export const FORMATS = ['f32', 'f16', 'int8', 'int4'] as const
 export type WeightFormat = (typeof FORMATS)[number]
 
@@ -159,24 +161,26 @@ export function halfValue(bits: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
 }
 
-/** WGSL element type of the buffer that holds the words. */
-export function wordType(format: WeightFormat): string {
-  return { f32: 'vec4f', f16: 'vec2u', int8: 'u32', int4: 'u32' }[format]
+/** The buffers of a packed matrix: `weights`, and `scales` where it is quantised. */
+export function weightBindings(format: WeightFormat): Declared[] {
+  const word = { f32: 'vec4f', f16: 'vec2u', int8: 'u32', int4: 'u32' }[format]
+  const weights: Declared = ['weights', 'read', `array<${word}>`]
+  return isQuantised(format) ? [weights, ['scales', 'read', 'array<f32>']] : [weights]
 }
 
 /**
- * `fn <name>(quad: u32) -> vec4f`: four consecutive weights, `quad` counting fours from the start of the matrix.
- * @param words name of the bound array of `wordType` @param scales name of the bound array<f32>
+ * `fn weightQuad(quad: u32) -> vec4f` over `weightBindings`: four consecutive weights, `quad` counting fours from the start
+ * of the matrix.
  */
-export function quadReader(name: string, format: WeightFormat, words: string, scales: string): string {
+export function quadReader(format: WeightFormat): string {
   const body = {
-    f32: `return ${words}[quad];`,
-    f16: `let w = ${words}[quad];
+    f32: 'return weights[quad];',
+    f16: `let w = weights[quad];
   return vec4f(unpack2x16float(w.x), unpack2x16float(w.y));`,
-    int8: `return vec4f(unpack4xI8(${words}[quad])) * ${scales}[quad / ${BLOCK / 4}u];`,
-    int4: `let w = ${words}[quad / 2u] >> (16u * (quad & 1u));
+    int8: `return vec4f(unpack4xI8(weights[quad])) * scales[quad / ${BLOCK / 4}u];`,
+    int4: `let w = weights[quad / 2u] >> (16u * (quad & 1u));
   let levels = (vec4<i32>(vec4u(w << 28u, w << 24u, w << 20u, w << 16u))) >> vec4u(28u);
-  return vec4f(levels) * ${scales}[quad / ${BLOCK / 4}u];`,
+  return vec4f(levels) * scales[quad / ${BLOCK / 4}u];`,
   }[format]
-  return `fn ${name}(quad: u32) -> vec4f {\n  ${body}\n}`
+  return `fn weightQuad(quad: u32) -> vec4f {\n  ${body}\n}`
 }

@@ -1,21 +1,4 @@
-// What the kernels of attention share as text: declarations of what they bind, and loops written out so that arrays of a
-// thread are indexed by literals and stay in registers.
-
-import type { Binding } from '../kernel.ts'
-
-/** Name, access and WGSL type of one storage buffer. */
-export type Declared = readonly [name: string, access: 'read' | 'write', type: string]
-
-/** Bindings 0, 1, 2 … of group 0 in the order given, as WGSL and for the layout. */
-export function declare(list: Declared[]): { text: string; bindings: Binding[] } {
-  const text = list
-    .map(([name, access, type], i) => {
-      const mode = access === 'read' ? 'read' : 'read_write'
-      return `@group(0) @binding(${i}) var<storage, ${mode}> ${name}: ${type};`
-    })
-    .join('\n')
-  return { text, bindings: list.map(([, access]) => access) }
-}
+// Loops of a kernel's text written out, so that arrays of a thread are indexed by literals and stay in registers.
 
 const FOR = /^\s*\/\/ for (\w+) < (\w+)$/
 const END = /^\s*\/\/ end$/
