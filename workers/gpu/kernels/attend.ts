@@ -39,7 +39,7 @@ function tileSizes(shape: AttendShape): { COLUMNS: number; CHUNKS: number } {
 
 export function tileSource(shape: AttendShape, declarations: string, kernel: string): string {
   const sizes = { ...tileSizes(shape), FOUR: 4, EIGHT: 8 }
-  return specialise([declarations, tileText, unroll(kernel, sizes)].join('\n'), tileConstants(shape))
+  return specialise([declarations, unroll(`${tileText}\n${kernel}`, sizes)].join('\n'), tileConstants(shape))
 }
 
 /**

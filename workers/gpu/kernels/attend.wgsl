@@ -40,34 +40,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
   let softmaxHalf = thread % 2u;
   var top = LOWEST;
   var sum = 0.0f;
-  var mixed = array<vec4f, 4u * COLUMNS * CHUNKS>();
+  // for k < CHUNKS
+  var mixed$k = array<vec4f, 4u * COLUMNS>();
+  // end
 
   for (var start = block.x; start <= last; start += TILE) {
     var s = array<vec4f, 4u>();
     for (var k = 0u; k < CHUNKS; k++) {
       if (CHUNKS > 1u || start == block.x) {
-        for (var i = thread; i < TILE * VECTORS; i += 64u) {
-          let token = min(first + i / VECTORS, last);
-          left[i / VECTORS * STEP + i % VECTORS] = queryAt(token, head, k * VECTORS + i % VECTORS);
-        }
+        bringQueries(first, last, head, k, thread);
       }
-      for (var i = thread; i < TILE * VECTORS; i += 64u) {
-        let token = min(start + i / VECTORS, last);
-        right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = keyAt(token, kvHead, k * VECTORS + i % VECTORS);
-      }
+      bringKeys(start, last, kvHead, k, thread);
       workgroupBarrier();
-      for (var c = 0u; c < VECTORS; c++) {
-        let k0 = right[tx * STEP + c];
-        let k1 = right[(8u + tx) * STEP + c];
-        let k2 = right[(16u + tx) * STEP + c];
-        let k3 = right[(24u + tx) * STEP + c];
-        // for i < FOUR
-        {
-          let q = left[(ty * 4u + $i) * STEP + c];
-          s[$i] = products(q, k0, k1, k2, k3, s[$i]);
-        }
-        // end
-      }
+      addProducts(&s, 0u, 0u, thread);
       workgroupBarrier();
     }
     let keys = vec4u(start + tx * 4u) + vec4u(0u, 1u, 2u, 3u);
@@ -101,37 +86,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     }
 
     // for k < CHUNKS
-    for (var i = thread; i < TILE * VECTORS; i += 64u) {
-      let token = min(start + i / VECTORS, last);
-      right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = valueAt(token, kvHead, $k * VECTORS + i % VECTORS);
-    }
+    bringValues(0u, start, last, kvHead, $k, thread);
     workgroupBarrier();
     // for i < FOUR
     {
       let rescale = scales[ty * 4u + $i];
       // for c < COLUMNS
-      mixed[($k * COLUMNS + $c) * 4u + $i] *= rescale;
+      mixed$k[$c * 4u + $i] *= rescale;
       // end
     }
     // end
-    for (var n = 0u; n < 8u; n++) {
-      // for i < FOUR
-      let w$i = pairs[(ty * 4u + $i) * TILE_STEP + n];
-      // end
-      // for c < COLUMNS
-      {
-        let column = min(tx + $c * 8u, VECTORS - 1u);
-        // for j < FOUR
-        {
-          let v = right[($j * 8u + n) * STEP + column];
-          // for i < FOUR
-          mixed[($k * COLUMNS + $c) * 4u + $i] = fma(vec4f(w$i[$j]), v, mixed[($k * COLUMNS + $c) * 4u + $i]);
-          // end
-        }
-        // end
-      }
-      // end
-    }
+    addByQuery(&mixed$k, thread);
     workgroupBarrier();
     // end
   }
@@ -150,7 +115,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
       // for k < CHUNKS
       // for c < COLUMNS
       if (tx + $c * 8u < VECTORS) {
-        out[base + $k * VECTORS + $c * 8u + tx] = mixed[($k * COLUMNS + $c) * 4u + $i] / total;
+        out[base + $k * VECTORS + $c * 8u + tx] = mixed$k[$c * 4u + $i] / total;
       }
       // end
       // end

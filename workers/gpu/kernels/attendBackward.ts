@@ -5,6 +5,7 @@ import { declare, type Kernel } from '../kernel.ts'
 import { type AttendShape, tileSource } from './attend.ts'
 import keysText from './attendBackwardKeys.wgsl?raw'
 import queriesText from './attendBackwardQueries.wgsl?raw'
+import gradientsText from './attendGradients.wgsl?raw'
 import type { HeadShape } from './ropeHead.ts'
 
 /**
@@ -24,7 +25,7 @@ export function attendBackwardQueries(shape: AttendShape): Kernel {
     ['dqk', 'write', 'array<vec4f>'],
     ['deltaSums', 'write', 'array<f32>'],
   ])
-  return { name: 'attend.backwardQueries', code: tileSource(shape, text, queriesText), bindings }
+  return { name: 'attend.backwardQueries', code: tileSource(shape, text, `${gradientsText}\n${queriesText}`), bindings }
 }
 
 /** @param blocks those of the table, spare ones included */
@@ -48,7 +49,7 @@ export function attendBackwardKeys(shape: AttendShape): Kernel {
     ['dqk', 'write', 'array<vec4f>'],
     ['dqkv', 'write', 'array<vec4f>'],
   ])
-  return { name: 'attend.backwardKeys', code: tileSource(shape, text, keysText), bindings }
+  return { name: 'attend.backwardKeys', code: tileSource(shape, text, `${gradientsText}\n${keysText}`), bindings }
 }
 
 /** @param blocks those of the table, spare ones included */

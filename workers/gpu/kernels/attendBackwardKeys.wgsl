@@ -32,14 +32,13 @@ fn main(
   let ty = thread / 8u;
   let tx = thread % 8u;
   let keys = vec4u(first + tx * 4u) + vec4u(0u, 1u, 2u, 3u);
-  var dk = array<vec4f, 4u * COLUMNS * CHUNKS>();
-  var dv = array<vec4f, 4u * COLUMNS * CHUNKS>();
+  // for k < CHUNKS
+  var dk$k = array<vec4f, 4u * COLUMNS>();
+  var dv$k = array<vec4f, 4u * COLUMNS>();
+  // end
   if (RESIDENT) {
-    for (var i = thread; i < TILE * VECTORS; i += 64u) {
-      let token = min(first + i / VECTORS, last);
-      right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = keyAt(token, kvHead, i % VECTORS);
-      right[VALUES + rowOfKey(i / VECTORS) * STEP + i % VECTORS] = valueAt(token, kvHead, i % VECTORS);
-    }
+    bringKeys(first, last, kvHead, 0u, thread);
+    bringValues(VALUES, first, last, kvHead, 0u, thread);
   }
 
   for (var g = 0u; g < GROUP; g++) {
@@ -47,44 +46,22 @@ fn main(
     for (var start = first; start < end; start += TILE) {
       var s = array<vec4f, 4u>();
       for (var k = 0u; k < CHUNKS; k++) {
-        for (var i = thread; i < TILE * VECTORS; i += 64u) {
-          let vector = k * VECTORS + i % VECTORS;
-          left[i / VECTORS * STEP + i % VECTORS] = queryAt(min(start + i / VECTORS, end - 1u), head, vector);
-          if (!RESIDENT) {
-            right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = keyAt(min(first + i / VECTORS, last), kvHead, vector);
-          }
+        bringQueries(start, end - 1u, head, k, thread);
+        if (!RESIDENT) {
+          bringKeys(first, last, kvHead, k, thread);
         }
         workgroupBarrier();
-        for (var c = 0u; c < VECTORS; c++) {
-          let k0 = right[tx * STEP + c];
-          let k1 = right[(8u + tx) * STEP + c];
-          let k2 = right[(16u + tx) * STEP + c];
-          let k3 = right[(24u + tx) * STEP + c];
-          // for i < FOUR
-          s[$i] = products(left[(ty * 4u + $i) * STEP + c], k0, k1, k2, k3, s[$i]);
-          // end
-        }
+        addProducts(&s, 0u, 0u, thread);
         workgroupBarrier();
       }
       var dp = array<vec4f, 4u>();
       for (var k = 0u; k < CHUNKS; k++) {
-        for (var i = thread; i < TILE * VECTORS; i += 64u) {
-          let vector = k * VECTORS + i % VECTORS;
-          left[i / VECTORS * STEP + i % VECTORS] = gradientAt(min(start + i / VECTORS, end - 1u), head, vector);
-          if (!RESIDENT) {
-            right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = valueAt(min(first + i / VECTORS, last), kvHead, vector);
-          }
+        bringGradients(0u, start, end - 1u, head, k, thread);
+        if (!RESIDENT) {
+          bringValues(VALUES, first, last, kvHead, k, thread);
         }
         workgroupBarrier();
-        for (var c = 0u; c < VECTORS; c++) {
-          let v0 = right[VALUES + tx * STEP + c];
-          let v1 = right[VALUES + (8u + tx) * STEP + c];
-          let v2 = right[VALUES + (16u + tx) * STEP + c];
-          let v3 = right[VALUES + (24u + tx) * STEP + c];
-          // for i < FOUR
-          dp[$i] = products(left[(ty * 4u + $i) * STEP + c], v0, v1, v2, v3, dp[$i]);
-          // end
-        }
+        addProducts(&dp, 0u, VALUES, thread);
         if (!RESIDENT) {
           workgroupBarrier();
         }
@@ -101,45 +78,19 @@ fn main(
       // end
       // for k < CHUNKS
       if (!RESIDENT) {
-        for (var i = thread; i < TILE * VECTORS; i += 64u) {
-          let vector = $k * VECTORS + i % VECTORS;
-          left[i / VECTORS * STEP + i % VECTORS] = gradientAt(min(start + i / VECTORS, end - 1u), head, vector);
-        }
+        bringGradients(0u, start, end - 1u, head, $k, thread);
       }
       workgroupBarrier();
-      for (var n = 0u; n < TILE; n++) {
-        let p = pairs[n * TILE_STEP + ty];
-        // for c < COLUMNS
-        {
-          let gradient = left[n * STEP + min(tx + $c * 8u, VECTORS - 1u)];
-          // for i < FOUR
-          dv[($k * COLUMNS + $c) * 4u + $i] = fma(vec4f(p[$i]), gradient, dv[($k * COLUMNS + $c) * 4u + $i]);
-          // end
-        }
-        // end
-      }
+      addByKey(&dv$k, thread);
       workgroupBarrier();
       // end
       // for i < FOUR
       pairs[(ty * 4u + $i) * TILE_STEP + tx] = dp[$i];
       // end
       // for k < CHUNKS
-      for (var i = thread; i < TILE * VECTORS; i += 64u) {
-        let vector = $k * VECTORS + i % VECTORS;
-        left[i / VECTORS * STEP + i % VECTORS] = queryAt(min(start + i / VECTORS, end - 1u), head, vector);
-      }
+      bringQueries(start, end - 1u, head, $k, thread);
       workgroupBarrier();
-      for (var n = 0u; n < TILE; n++) {
-        let ds = pairs[n * TILE_STEP + ty];
-        // for c < COLUMNS
-        {
-          let query = left[n * STEP + min(tx + $c * 8u, VECTORS - 1u)];
-          // for i < FOUR
-          dk[($k * COLUMNS + $c) * 4u + $i] = fma(vec4f(ds[$i]), query, dk[($k * COLUMNS + $c) * 4u + $i]);
-          // end
-        }
-        // end
-      }
+      addByKey(&dk$k, thread);
       workgroupBarrier();
       // end
     }
@@ -153,8 +104,8 @@ fn main(
     // for k < CHUNKS
     // for c < COLUMNS
     if (tx + $c * 8u < VECTORS) {
-      dqk[toKey + $k * VECTORS + $c * 8u + tx] = dk[($k * COLUMNS + $c) * 4u + $i];
-      dqkv[toValue + $k * VECTORS + $c * 8u + tx] = dv[($k * COLUMNS + $c) * 4u + $i];
+      dqk[toKey + $k * VECTORS + $c * 8u + tx] = dk$k[$c * 4u + $i];
+      dqkv[toValue + $k * VECTORS + $c * 8u + tx] = dv$k[$c * 4u + $i];
     }
     // end
     // end
@@ -162,6 +113,19 @@ fn main(
   // end
 }
 
-fn gradientAt(token: u32, head: u32, vector: u32) -> vec4f {
-  return dOut[token * OUT_STEP + head * HEAD_VECTORS + vector];
+/** For a chunk of `left`: sum[4·c + i] += Σ over queries of pairs[query][4·ty + i] · vector tx + 8·c of the query's row. */
+fn addByKey(sum: ptr<function, array<vec4f, 4u * COLUMNS>>, thread: u32) {
+  let ty = thread / 8u;
+  let tx = thread % 8u;
+  for (var n = 0u; n < TILE; n++) {
+    let weights = pairs[n * TILE_STEP + ty];
+    // for c < COLUMNS
+    {
+      let row = left[n * STEP + min(tx + $c * 8u, VECTORS - 1u)];
+      // for i < FOUR
+      (*sum)[$c * 4u + $i] = fma(vec4f(weights[$i]), row, (*sum)[$c * 4u + $i]);
+      // end
+    }
+    // end
+  }
 }

@@ -48,50 +48,29 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
   logSum[$i] = logSums[min(first + ty * 4u + $i, last) * HEADS + head];
   delta[$i] = deltas[(ty * 4u + $i) * 2u] + deltas[(ty * 4u + $i) * 2u + 1u];
   // end
-  var dq = array<vec4f, 4u * COLUMNS * CHUNKS>();
+  // for k < CHUNKS
+  var dq$k = array<vec4f, 4u * COLUMNS>();
+  // end
 
   for (var start = block.x; start <= last; start += TILE) {
     var dp = array<vec4f, 4u>();
     for (var k = 0u; k < CHUNKS; k++) {
-      for (var i = thread; i < TILE * VECTORS; i += 64u) {
-        let vector = k * VECTORS + i % VECTORS;
-        if (!RESIDENT || start == block.x) {
-          let token = min(first + i / VECTORS, last);
-          left[GRADIENTS + i / VECTORS * STEP + i % VECTORS] = dOut[token * OUT_STEP + head * HEAD_VECTORS + vector];
-        }
-        right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = valueAt(min(start + i / VECTORS, last), kvHead, vector);
+      if (!RESIDENT || start == block.x) {
+        bringGradients(GRADIENTS, first, last, head, k, thread);
       }
+      bringValues(0u, start, last, kvHead, k, thread);
       workgroupBarrier();
-      for (var c = 0u; c < VECTORS; c++) {
-        let v0 = right[tx * STEP + c];
-        let v1 = right[(8u + tx) * STEP + c];
-        let v2 = right[(16u + tx) * STEP + c];
-        let v3 = right[(24u + tx) * STEP + c];
-        // for i < FOUR
-        dp[$i] = products(left[GRADIENTS + (ty * 4u + $i) * STEP + c], v0, v1, v2, v3, dp[$i]);
-        // end
-      }
+      addProducts(&dp, GRADIENTS, 0u, thread);
       workgroupBarrier();
     }
     var s = array<vec4f, 4u>();
     for (var k = 0u; k < CHUNKS; k++) {
-      for (var i = thread; i < TILE * VECTORS; i += 64u) {
-        let vector = k * VECTORS + i % VECTORS;
-        if (!RESIDENT || start == block.x) {
-          left[i / VECTORS * STEP + i % VECTORS] = queryAt(min(first + i / VECTORS, last), head, vector);
-        }
-        right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = keyAt(min(start + i / VECTORS, last), kvHead, vector);
+      if (!RESIDENT || start == block.x) {
+        bringQueries(first, last, head, k, thread);
       }
+      bringKeys(start, last, kvHead, k, thread);
       workgroupBarrier();
-      for (var c = 0u; c < VECTORS; c++) {
-        let k0 = right[tx * STEP + c];
-        let k1 = right[(8u + tx) * STEP + c];
-        let k2 = right[(16u + tx) * STEP + c];
-        let k3 = right[(24u + tx) * STEP + c];
-        // for i < FOUR
-        s[$i] = products(left[(ty * 4u + $i) * STEP + c], k0, k1, k2, k3, s[$i]);
-        // end
-      }
+      addProducts(&s, 0u, 0u, thread);
       if (!RESIDENT) {
         workgroupBarrier();
       }
@@ -105,30 +84,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     // end
     // for k < CHUNKS
     if (!RESIDENT) {
-      for (var i = thread; i < TILE * VECTORS; i += 64u) {
-        let token = min(start + i / VECTORS, last);
-        right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = keyAt(token, kvHead, $k * VECTORS + i % VECTORS);
-      }
+      bringKeys(start, last, kvHead, $k, thread);
     }
     workgroupBarrier();
-    for (var n = 0u; n < 8u; n++) {
-      // for i < FOUR
-      let ds$i = pairs[(ty * 4u + $i) * TILE_STEP + n];
-      // end
-      // for c < COLUMNS
-      {
-        let column = min(tx + $c * 8u, VECTORS - 1u);
-        // for j < FOUR
-        {
-          let key = right[($j * 8u + n) * STEP + column];
-          // for i < FOUR
-          dq[($k * COLUMNS + $c) * 4u + $i] = fma(vec4f(ds$i[$j]), key, dq[($k * COLUMNS + $c) * 4u + $i]);
-          // end
-        }
-        // end
-      }
-      // end
-    }
+    addByQuery(&dq$k, thread);
     workgroupBarrier();
     // end
   }
@@ -139,7 +98,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     // for k < CHUNKS
     // for c < COLUMNS
     if (tx + $c * 8u < VECTORS) {
-      dqk[base + $k * VECTORS + $c * 8u + tx] = dq[($k * COLUMNS + $c) * 4u + $i];
+      dqk[base + $k * VECTORS + $c * 8u + tx] = dq$k[$c * 4u + $i];
     }
     // end
     // end

@@ -30,15 +30,79 @@ fn queryAt(token: u32, head: u32, vector: u32) -> vec4f {
   return qk[token * QK_STEP + head * HEAD_VECTORS + vector];
 }
 
-/** The products of one query with the keys 4·tx + j of a tile, one vector of each. */
-fn products(q: vec4f, k0: vec4f, k1: vec4f, k2: vec4f, k3: vec4f, sum: vec4f) -> vec4f {
-  return vec4f(productOf(q, k0, sum.x), productOf(q, k1, sum.y), productOf(q, k2, sum.z), productOf(q, k3, sum.w));
-}
-
 fn keyAt(token: u32, kvHead: u32, vector: u32) -> vec4f {
   return qk[token * QK_STEP + (HEADS + kvHead) * HEAD_VECTORS + vector];
 }
 
 fn valueAt(token: u32, kvHead: u32, vector: u32) -> vec4f {
   return qkv[token * QKV_STEP + (HEADS + KV_HEADS + kvHead) * HEAD_VECTORS + vector];
+}
+
+// Chunk k of the 32 tokens from `first` into workgroup memory; past `last`, the last one again.
+
+fn bringQueries(first: u32, last: u32, head: u32, k: u32, thread: u32) {
+  for (var i = thread; i < TILE * VECTORS; i += 64u) {
+    left[i / VECTORS * STEP + i % VECTORS] = queryAt(min(first + i / VECTORS, last), head, k * VECTORS + i % VECTORS);
+  }
+}
+
+fn bringKeys(first: u32, last: u32, kvHead: u32, k: u32, thread: u32) {
+  for (var i = thread; i < TILE * VECTORS; i += 64u) {
+    let key = keyAt(min(first + i / VECTORS, last), kvHead, k * VECTORS + i % VECTORS);
+    right[rowOfKey(i / VECTORS) * STEP + i % VECTORS] = key;
+  }
+}
+
+fn bringValues(to: u32, first: u32, last: u32, kvHead: u32, k: u32, thread: u32) {
+  for (var i = thread; i < TILE * VECTORS; i += 64u) {
+    let value = valueAt(min(first + i / VECTORS, last), kvHead, k * VECTORS + i % VECTORS);
+    right[to + rowOfKey(i / VECTORS) * STEP + i % VECTORS] = value;
+  }
+}
+
+/** sum[i][j] += row 4·ty + i of `left` · row of key 4·tx + j of `right`, which start at `lefts` and `rights`. */
+fn addProducts(sum: ptr<function, array<vec4f, 4u>>, lefts: u32, rights: u32, thread: u32) {
+  let ty = thread / 8u;
+  let tx = thread % 8u;
+  for (var c = 0u; c < VECTORS; c++) {
+    let r0 = right[rights + tx * STEP + c];
+    let r1 = right[rights + (8u + tx) * STEP + c];
+    let r2 = right[rights + (16u + tx) * STEP + c];
+    let r3 = right[rights + (24u + tx) * STEP + c];
+    // for i < FOUR
+    {
+      let l = left[lefts + (ty * 4u + $i) * STEP + c];
+      (*sum)[$i] = vec4f(
+        productOf(l, r0, (*sum)[$i].x),
+        productOf(l, r1, (*sum)[$i].y),
+        productOf(l, r2, (*sum)[$i].z),
+        productOf(l, r3, (*sum)[$i].w),
+      );
+    }
+    // end
+  }
+}
+
+/** For a chunk of `right`: sum[4·c + i] += Σ over keys of pairs[4·ty + i][key] · vector tx + 8·c of the key's row. */
+fn addByQuery(sum: ptr<function, array<vec4f, 4u * COLUMNS>>, thread: u32) {
+  let ty = thread / 8u;
+  let tx = thread % 8u;
+  for (var n = 0u; n < 8u; n++) {
+    // for i < FOUR
+    let weights$i = pairs[(ty * 4u + $i) * TILE_STEP + n];
+    // end
+    // for c < COLUMNS
+    {
+      let column = min(tx + $c * 8u, VECTORS - 1u);
+      // for j < FOUR
+      {
+        let row = right[($j * 8u + n) * STEP + column];
+        // for i < FOUR
+        (*sum)[$c * 4u + $i] = fma(vec4f(weights$i[$j]), row, (*sum)[$c * 4u + $i]);
+        // end
+      }
+      // end
+    }
+    // end
+  }
 }
