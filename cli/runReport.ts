@@ -17,6 +17,7 @@ export class RunReport {
   #evaluationSeconds: number | null = null
   #reward: number | undefined
   #heldOut: number | undefined
+  #kernels: Extract<RunEvent, { kind: 'kernels' }> | null = null
 
   constructor(write: (line: string) => void, status: (line: string) => void) {
     this.#write = write
@@ -34,9 +35,27 @@ export class RunReport {
     else if (event.kind === 'fetch') this.#tellFetch(event)
     else if (event.kind === 'phase') this.#tellNow(event.note ? event.note.toLowerCase() : DOING[event.phase])
     else if (event.kind === 'progress') this.#tellProgress(event)
+    else if (event.kind === 'kernels') this.#kernels = event
     else if (event.kind === 'note')
       this.#write(event.level === 'info' ? event.sentence : `${event.level}: ${event.sentence}`)
     else if (event.kind === 'state' && event.reason) this.#write(event.reason)
+  }
+
+  /** The time of each kernel on the GPU, where it was asked for. */
+  tellKernels(): void {
+    if (!this.#kernels?.kernels.length) return
+    const { since, step, seconds, kernels, untimed } = this.#kernels
+    const sum = kernels.reduce((total, { milliseconds }) => total + milliseconds, 0)
+    const share = (milliseconds: number) => `${((100 * milliseconds) / sum).toFixed(1).padStart(5)} %`
+    this.#write(
+      `Steps ${since + 1} to ${step}: ${(sum / 1000).toFixed(2)} s in kernels of ${seconds.toFixed(2)} s. ` +
+        'Timing costs time itself: the sums are a little high.',
+    )
+    for (const { name, dispatches, milliseconds } of kernels) {
+      const time = milliseconds.toFixed(2).padStart(10)
+      this.#write(`${share(milliseconds)} ${time} ms ${String(dispatches).padStart(9)} × ${name}`)
+    }
+    if (untimed > 0) this.#write(`${untimed} dispatches ran without a time: too many were on their way at once.`)
   }
 
   #begin({ description, config }: Extract<RunEvent, { kind: 'started' }>): void {

@@ -25,6 +25,8 @@ export interface TrainRequest {
   resume?: boolean
   /** `webgpu`, `wasm` or `cpu` instead of what the config says. */
   backend?: string
+  /** Time the GPU's kernels, and end with a table of them. */
+  timeKernels?: boolean
   /** Whole lines. */
   write(line: string): void
   /** What is going on at the moment; replaces what it said before. */
@@ -48,6 +50,7 @@ export async function train(request: TrainRequest): Promise<number> {
     if (signal?.aborted) return 130
     try {
       await trainer.start({ run: basename(folder), config, resume, source: 'node' })
+      if (request.timeKernels) await trainer.timeKernels?.(true)
     } catch (error) {
       throw new Refusal((error as Error).message)
     }
@@ -60,6 +63,7 @@ export async function train(request: TrainRequest): Promise<number> {
     const code = await ended.code
     // Until this settles, the last lines of the folder may still be on their way.
     await trainer.stop()
+    report.tellKernels()
     if (code === 0) write(`Finished. The adapter is in ${join(folder, 'adapter')}.`)
     if (code === 130) write(`Saved. The same command with --resume goes on.`)
     return code
@@ -130,6 +134,8 @@ function runFolder({ file, out, resume }: TrainRequest, config: RunConfig): stri
   return numbered(next - 1)
 }
 
+type Options = Pick<TrainRequest, 'set' | 'out' | 'resume' | 'backend' | 'timeKernels'>
+
 export function command(context: Context): Command {
   return new Command('train')
     .argument('[config]', 'a config in TOML or JSON')
@@ -137,7 +143,8 @@ export function command(context: Context): Command {
     .option('--out <folder>', 'the run folder; outputs/<name> unless given')
     .option('--resume', 'go on from the newest save of that folder')
     .option('--backend <name>', 'compute with webgpu, wasm or cpu instead of the best that works')
-    .action(async (file: string | undefined, options: Pick<TrainRequest, 'set' | 'out' | 'resume' | 'backend'>) => {
+    .option('--time-kernels', 'end with a table of the time that each kernel took on the GPU; slows the run')
+    .action(async (file: string | undefined, options: Options) => {
       const stop = new AbortController()
       const onSignal = () => {
         if (stop.signal.aborted) process.exit(130)

@@ -82,13 +82,13 @@ export class Profiler {
 
   /** All that was sent off before this call; waits for the GPU. */
   async times(): Promise<KernelTimes> {
-    const { kernels, untimed } = this.#tally
+    const tally = this.#tally
     await Promise.all(this.#arriving)
     return {
-      kernels: [...kernels]
+      kernels: [...tally.kernels]
         .map(([name, { dispatches, nanoseconds }]) => ({ name, dispatches, milliseconds: nanoseconds / 1e6 }))
         .sort((a, b) => b.milliseconds - a.milliseconds),
-      untimed,
+      untimed: tally.untimed,
     }
   }
 
