@@ -2,6 +2,7 @@
 
 import type { Kernel } from '../kernel.ts'
 import source from './adamw.wgsl?raw'
+import sumText from './sumOfThreads.wgsl?raw'
 
 /** What changes from step to step; nothing of it is in the kernel's text. */
 export interface AdamwStep {
@@ -27,7 +28,11 @@ export const STEP_WORDS = 12
  * reported as NaN or infinity, and everything else, the gradient too, stays as it is. Relative to float64: 2e-6.
  */
 export function adamw(): Kernel {
-  return { name: 'adamw', code: source, bindings: ['uniform', 'read', 'write', 'write', 'write', 'write', 'write'] }
+  return {
+    name: 'adamw',
+    code: `${sumText}\n${source}`,
+    bindings: ['uniform', 'read', 'write', 'write', 'write', 'write', 'write'],
+  }
 }
 
 /** Any number of workgroups is right; this many keep a large GPU busy. */

@@ -1,4 +1,5 @@
-// Every workgroup adds the parts of the squared norm up in the same order, then steps through its share of the quads.
+// Every workgroup adds the parts of the squared norm up in the same order, by `sumOfThreads`, then steps through its share
+// of the quads.
 
 struct Step {
   sgd: u32,
@@ -28,21 +29,9 @@ struct Step {
 
 const EXPONENT = 0x7f800000u;
 
-var<workgroup> sums: array<f32, 256>;
-var<workgroup> sixteens: array<f32, 16>;
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
-  sums[thread] = parts[thread];
-  workgroupBarrier();
-  if (thread < 16u) {
-    var sixteen = 0.0;
-    for (var i = 0u; i < 16u; i++) { sixteen += sums[16u * thread + i]; }
-    sixteens[thread] = sixteen;
-  }
-  workgroupBarrier();
-  var square = 0.0;
-  for (var i = 0u; i < 16u; i++) { square += sixteens[i]; }
+  let square = sumOfThreads(parts[thread], thread);
   if ((bitcast<u32>(square) & EXPONENT) == EXPONENT) {
     if (group.x == 0u && thread == 0u) { report[0] = vec4f(square, 0.0, 0.0, 0.0); }
     return;

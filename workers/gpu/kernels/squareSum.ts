@@ -2,6 +2,7 @@
 
 import type { Kernel } from '../kernel.ts'
 import source from './squareSum.wgsl?raw'
+import sumText from './sumOfThreads.wgsl?raw'
 
 /** Length of `parts`. */
 export const SQUARE_SUM_PARTS = 256
@@ -11,7 +12,7 @@ export const SQUARE_SUM_PARTS = 256
  * vector writes the first ones alone: the others are zero from the start. Relative to float64: 1e-5.
  */
 export function squareSum(): Kernel {
-  return { name: 'squareSum', code: source, bindings: ['read', 'write'] }
+  return { name: 'squareSum', code: `${sumText}\n${source}`, bindings: ['read', 'write'] }
 }
 
 /** Decides the order of the sum, and so depends on the length alone. */
