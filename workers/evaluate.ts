@@ -51,6 +51,7 @@ function evaluationSampling({ config }: Run) {
   const { sampling, eval: own } = config
   return {
     purpose: 'eval',
+    adapter: 'live',
     temperature: own.temperature ?? sampling.temperature,
     topP: own.top_p ?? sampling.top_p,
     topK: own.top_k ?? sampling.top_k,

@@ -5,6 +5,7 @@
 import { evaluationIsDue } from './evaluate.ts'
 import type { ExportedFile, RunDescription, RunEvent, SaveDescription, StartRequest, Trainer } from './protocol.ts'
 import { StorageFull } from './storage/store.ts'
+import { forgetAnswers } from './trainer/ahead.ts'
 import { refusal } from './trainer/configNotes.ts'
 import { KernelWatch } from './trainer/kernelWatch.ts'
 import { type OpenRun, openRun, type TrainerServices } from './trainer/openRun.ts'
@@ -275,6 +276,7 @@ export class LocalTrainer implements Trainer {
     this.#open = null
     guard.close()
     try {
+      await forgetAnswers(open.ahead)
       learner.dispose()
     } catch {
       // A lost device may refuse to be put away.

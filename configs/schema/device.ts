@@ -60,6 +60,11 @@ export const browser = z
         group,
       },
     ),
+    in_flight_updates: knob(z.boolean().default(false), {
+      label: 'Change adapters in flight',
+      help: 'With max_async_level above 0: answers go on with the new adapters as soon as an update is made, in mid-sentence, instead of ending with the old ones. Fresher, and not reproducible: the same seed gives other tokens each time.',
+      group,
+    }),
     rescored_groups: knob(z.number().int().min(0).default(2), {
       label: 'Groups scored again',
       help: 'Groups per step whose tokens are scored once more after the update, so that the token view shows what it changed.',

@@ -22,11 +22,9 @@ export const rolloutsPerExample = knob(count(8), {
 
 export const maxAsyncLevel = knob(z.number().int().min(0).default(0), {
   label: 'Async level',
-  help: 'Batches that sampling may run ahead of learning. 0 trains on the policy that sampled; the documents use 1. Reduce it when rewards swing.',
+  help: 'Batches that sampling may run ahead of learning. 0 trains on the policy that sampled; with 1 the next batch is answered while this one is learned, by the policy before that update; the documents use 1. More than 1 is 1 here. Reduce it when rewards swing.',
   group,
   unit: 'batches',
-  used: 'not yet',
-  instead: 'a run here is at level 0, each batch sampled by the policy that learns from it',
 })
 
 export const maxOffPolicySteps = knob(z.number().int().min(0).default(8), {
@@ -34,7 +32,6 @@ export const maxOffPolicySteps = knob(z.number().int().min(0).default(8), {
   help: 'Rollouts sampled by a policy more than this many updates old are dropped with their group. It matters only above async level 0.',
   group,
   unit: 'steps',
-  used: 'not yet',
 })
 
 export const oversamplingFactor = knob(z.number().min(1).default(1), {

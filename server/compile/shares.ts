@@ -20,6 +20,8 @@ export function onlyRl(whose: string): Row {
 
 const ABOUT: Record<string, string> = {
   'browser.hub': 'models are found there by HF_ENDPOINT',
+  'browser.in_flight_updates':
+    'it is about sampling beside learning here; prime-rl always changes its weights in flight',
   'browser.rescored_groups': "it is about this page's token view",
   'browser.environment_deadline_ms': 'it is about environments in this tab',
 }

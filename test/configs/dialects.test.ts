@@ -258,7 +258,6 @@ describe('prime-rl of 2026-01, nested', () => {
 
   test('says what is not so here', () => {
     const told = notes.map(({ sentence }) => sentence).join('\n')
-    expect(told).toContain('max_async_level is not used here yet: a run here is at level 0')
     expect(told).toContain("prime-rl's loss of 2026-01")
     expect(told).toContain('asks for every held-out example')
     expect(told).toContain('An empty [ckpt] keeps the last checkpoint only')

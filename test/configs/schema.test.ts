@@ -96,7 +96,6 @@ describe('what is not used here', () => {
     load(file).notes!.map(({ kind, sentence }) => `${kind}: ${sentence}`)
 
   test.each([
-    [{ max_async_level: 1 }, 'not yet: max_async_level is not used here yet'],
     [{ lora: { dropout: 0.1 } }, 'not yet: lora.dropout is not used here yet'],
     [{ env_files: ['secrets.env'] }, 'remote: env_files is used only remotely'],
     [{ wandb: { project: 'p' } }, 'remote: [wandb] is used only remotely'],

@@ -46,28 +46,33 @@ function bound<T extends object>(object: T): T {
 }
 
 describe('a run that was killed', () => {
-  it('goes on with the tokens of an unbroken one, whatever was the last thing it wrote', async () => {
-    const whole = await lab.run(CONFIG, { run: 'whole' })
-    const tokens = trainingTokens(whole)
-    const metrics = heldOut(whole)
-    let resumedLate = 0
-    for (let writes = 3; writes < 60; writes += 3) {
-      const run = `killed-${writes}`
-      await lab.run(CONFIG, { run, library: dying(lab.library, writes) }).catch(() => {})
-      await rm(join(lab.root, run, 'writer.lock'), { force: true })
-      const resumed = await lab.run(CONFIG, { run, resume: true })
-      const firstStep = kinds(resumed, 'step')[0]?.step ?? 7
-      if (firstStep > 1) resumedLate++
-      // Its own tokens are the end of the unbroken run's …
-      expect(trainingTokens(resumed)).toEqual(tokens.slice((firstStep - 1) * 16))
-      // … and what is stored is the whole of it, once.
-      const stored = await lab.library.events(run)
-      expect(kinds(stored, 'step').map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6])
-      expect(heldOut(stored)).toEqual(metrics)
-      expect(stored.map(({ seq }) => seq)).toEqual([...stored.map(({ seq }) => seq)].sort((a, b) => a - b))
-    }
-    expect(resumedLate).toBeGreaterThan(5)
-  }, 60_000)
+  it.each([0, 1])(
+    'goes on with the tokens of an unbroken one, whatever it wrote last (async level %i)',
+    async (level) => {
+      const config = { ...CONFIG, max_async_level: level }
+      const whole = await lab.run(config, { run: 'whole' })
+      const tokens = trainingTokens(whole)
+      const metrics = heldOut(whole)
+      let resumedLate = 0
+      for (let writes = 3; writes < 60; writes += 3) {
+        const run = `killed-${writes}`
+        await lab.run(config, { run, library: dying(lab.library, writes) }).catch(() => {})
+        await rm(join(lab.root, run, 'writer.lock'), { force: true })
+        const resumed = await lab.run(config, { run, resume: true })
+        const firstStep = kinds(resumed, 'step')[0]?.step ?? 7
+        if (firstStep > 1) resumedLate++
+        // Its own tokens are the end of the unbroken run's …
+        expect(trainingTokens(resumed)).toEqual(tokens.slice((firstStep - 1) * 16))
+        // … and what is stored is the whole of it, once.
+        const stored = await lab.library.events(run)
+        expect(kinds(stored, 'step').map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6])
+        expect(heldOut(stored)).toEqual(metrics)
+        expect(stored.map(({ seq }) => seq)).toEqual([...stored.map(({ seq }) => seq)].sort((a, b) => a - b))
+      }
+      expect(resumedLate).toBeGreaterThan(5)
+    },
+    60_000,
+  )
 
   it('with its newest save torn goes on from the one before', async () => {
     const whole = trainingTokens(await lab.run(CONFIG, { run: 'whole' }))

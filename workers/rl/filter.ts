@@ -39,6 +39,19 @@ export function rejections(groups: Group[], advantages: (number | null)[][], con
   })
 }
 
+/** Why a group is too old to learn from by the policy of `version`, or null: prime-rl voids such a group as a whole. */
+export function tooOld(
+  group: Group,
+  version: number,
+  { max_off_policy_steps: most }: { max_off_policy_steps: number },
+): string | null {
+  const lag = group.reduce((oldest, rollout) => {
+    return rollout.sampled.reduce((lag, flag, i) => (flag ? Math.max(lag, version - rollout.version[i]) : lag), oldest)
+  }, 0)
+  if (lag <= most) return null
+  return `Too old: sampled ${lag} updates ago, and max_off_policy_steps is ${most}.`
+}
+
 function outOfBounds(rewards: number[], config: DifficultyFilterConfig): string | null {
   if (!config.enabled) return null
   const { min_reward_variance, min_reward, max_reward } = config

@@ -2,7 +2,7 @@
 // open answers decode together; each has its own noise, so that no token depends on its neighbours.
 
 import type { Message } from '../../environments/messages.ts'
-import type { Completion, SamplingOptions, TurnRequest } from '../policy/policy.ts'
+import type { AdapterChoice, Completion, SamplingOptions, TurnRequest } from '../policy/policy.ts'
 import { noiseKey, type Purpose } from '../random.ts'
 import type { Answer, Question } from './answer.ts'
 import { longestSequence, type Run } from './run.ts'
@@ -14,6 +14,8 @@ export interface Sampling {
   topK: number
   minP: number
   maxTokens: number
+  /** Whose answers these are. */
+  adapter: AdapterChoice
 }
 
 export interface ConverseControl {
@@ -55,7 +57,7 @@ interface Turn {
   request: Omit<TurnRequest, 'sequence'>
 }
 
-function samplerOptions(run: Run, { temperature, topP, topK, minP }: Sampling): SamplingOptions {
+function samplerOptions(run: Run, { temperature, topP, topK, minP, adapter }: Sampling): SamplingOptions {
   const { script, config } = run
   return {
     temperature,
@@ -67,7 +69,7 @@ function samplerOptions(run: Run, { temperature, topP, topK, minP }: Sampling): 
     stopStrings: config.sampling.stop,
     decode: (ids) => script.decode(ids),
     maxLength: longestSequence(run),
-    adapter: 'live',
+    adapter,
   }
 }
 

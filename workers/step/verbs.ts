@@ -1,12 +1,12 @@
 // The verbs of step.ts for one step of one run: each does its part, leaves what it saw for the report, and says that it
 // has begun. Nothing outside changes before `update`, so until then a step can be abandoned without a trace.
 
-import type { LogProbs, OptimizerStep, Pass } from '../policy/policy.ts'
+import type { AdapterChoice, LogProbs, OptimizerStep, Pass } from '../policy/policy.ts'
 import type { Phase } from '../protocol.ts'
 import { groupAdvantages } from '../rl/advantages.ts'
 import { type Batch, type MicroBatch, makeBatch, split } from '../rl/batch.ts'
 import { nextBeta } from '../rl/divergence.ts'
-import { rejections } from '../rl/filter.ts'
+import { rejections, tooOld } from '../rl/filter.ts'
 import { firstNonFinite, lossAndSlopes } from '../rl/loss.ts'
 import { type LossStats, mergeStats, noStats } from '../rl/lossStats.ts'
 import { meanOf } from '../rl/moments.ts'
@@ -70,7 +70,7 @@ export interface StepWork {
   learningRate: number
   gradientNorm: number | null
   updates: number
-  /** Version of the policy that answered. */
+  /** Of the policy that learns. */
   version: number
   seconds: Record<Phase | 'total', number>
   /** What the next step begins with. */
@@ -101,12 +101,23 @@ export function rowKey(group: number, rollout: number): string {
   return `${group}/${rollout}`
 }
 
-/** `abandon` frees what a step that ends early has open, and forgets its gradient. */
+/** A step from its first question to its update; the two halves may lie in the time of two steps. */
+export interface OpenStep {
+  verbs: Verbs
+  work: StepWork
+  /** It has its answers, and now its turn to learn: what the step before it concluded with, and who listens now. */
+  takeUp(after: Progress, listener: StepListener): void
+  /** Frees what a step that ends early has open, and forgets its gradient. */
+  abandon(): Promise<void>
+}
+
+/** `answeredBy`: the adapters that answer. Those that learn are the live ones. */
 export function createVerbs(
   run: Run,
   before: Progress,
-  { signal, onVerb, onProgress }: StepListener = {},
-): { verbs: Verbs; work: StepWork; abandon: () => Promise<void> } {
+  first: StepListener = {},
+  answeredBy: AdapterChoice = 'live',
+): OpenStep {
   const { config, policy } = run
   const P = config.batch_size / config.rollouts_per_example
   const mostQuestions = Math.floor(P * config.oversampling_factor)
@@ -123,6 +134,8 @@ export function createVerbs(
     seconds: { ask: 0, answer: 0, judge: 0, learn: 0, total: 0 },
     progress: { ...before, step: before.step + 1 },
   }
+  let listener = first
+  let learning = false
   let open: Question[] = []
   let pass: Pass | null = null
   let answered = 0
@@ -149,10 +162,10 @@ export function createVerbs(
       await converse(
         run,
         questions,
-        { purpose: 'train', ...sampling },
+        { purpose: 'train', adapter: answeredBy, ...sampling },
         {
-          signal,
-          onProgress: (done, tokens) => onProgress?.('answer', answered + done, total, tokens),
+          signal: listener.signal,
+          onProgress: (done, tokens) => listener.onProgress?.('answer', answered + done, total, tokens),
         },
       )
       answered = total
@@ -184,7 +197,9 @@ export function createVerbs(
     },
 
     async leaveOut(groups) {
-      const admitted = new Set(groups)
+      learning = true
+      for (const group of groups) group.rejection = tooOld(group.rollouts, work.version, config)
+      const admitted = new Set(groups.filter(({ rejection }) => rejection === null))
       const nothing = (group: Group) => group.advantages.map(() => null)
       work.batch = makeBatch(
         work.groups.map((group) => group.rollouts),
@@ -231,7 +246,7 @@ export function createVerbs(
     async backward(now, slopes) {
       await policy.backward(now.pass, slopes)
       pass = null
-      onProgress?.('learn', ++passesDone, passes, null)
+      listener.onProgress?.('learn', ++passesDone, passes, null)
     },
 
     async update() {
@@ -243,11 +258,17 @@ export function createVerbs(
   }
 
   return {
-    verbs: told(verbs, work, { signal, onVerb }),
+    verbs: told(verbs, work, () => listener),
     work,
+    takeUp(after, now) {
+      listener = now
+      const { asked, cursor, pools } = work.progress
+      work.progress = { ...after, step: work.index, asked, cursor, pools }
+      work.version = policy.version
+    },
     async abandon() {
       pass?.dispose()
-      policy.clearGradient()
+      if (learning) policy.clearGradient()
       if (open.length > 0) await forget(run, open)
     },
   }
@@ -311,12 +332,13 @@ function check(what: string, values: LogProbs['logp'], { rows, offsets }: MicroB
 }
 
 /** The same verbs; each first lets messages in, heeds a stop, says that it begins, and is timed. */
-function told(verbs: Verbs, work: StepWork, { signal, onVerb }: StepListener): Verbs {
+function told(verbs: Verbs, work: StepWork, listener: () => StepListener): Verbs {
   const result: Record<string, unknown> = { P: verbs.P, rounds: verbs.rounds }
   for (const [name, phase] of Object.entries(PHASES)) {
     const verb = verbs[name as keyof typeof PHASES] as (...args: unknown[]) => Promise<unknown>
     result[name] = async (...args: unknown[]) => {
       await breathe()
+      const { signal, onVerb } = listener()
       // Once the policy has changed, the step goes on to its end.
       if (work.updates === 0) signal?.throwIfAborted()
       onVerb?.(phase, name)

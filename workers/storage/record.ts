@@ -11,8 +11,16 @@ import type { RunConfig } from '../../configs/schema.ts'
 /** Everything that a run needs to go on as if it had never stopped. */
 export interface SaveRecord {
   header: SaveHeader
-  /** All trainable numbers and the optimizer's moments, each flat. */
-  arrays: { trainable: Float32Array; firstMoment: Float32Array; secondMoment: Float32Array }
+  /**
+   * All trainable numbers and the optimizer's moments, each flat; `answering` are those of the policy that answers the
+   * next batch, where steps are asynchronous.
+   */
+  arrays: {
+    trainable: Float32Array
+    firstMoment: Float32Array
+    secondMoment: Float32Array
+    answering?: Float32Array
+  }
 }
 
 export interface SaveHeader {
@@ -31,6 +39,8 @@ export interface SaveHeader {
   device: { backend: string; adapter: string }
   optimizerSteps: number
   version: number
+  /** Of `answering`. */
+  answeringVersion?: number
   /** Task cursor, difficulty pools, counters: plain JSON that only the step understands. */
   progress: unknown
   /** What the start-up trial chose (kernels, token budget, slots), reused on resume. */
@@ -39,21 +49,23 @@ export interface SaveHeader {
 
 const MAGIC = 'RLABSAVE'
 const PREFIX_BYTES = 16
-const ARRAYS = ['trainable', 'firstMoment', 'secondMoment'] as const
+const ARRAYS = ['trainable', 'firstMoment', 'secondMoment', 'answering'] as const
 
 export function encodeSave({ header, arrays }: SaveRecord): Uint8Array<ArrayBuffer> {
-  const lengths = Object.fromEntries(ARRAYS.map((name) => [name, arrays[name].length]))
+  const lengths = Object.fromEntries(ARRAYS.map((name) => [name, arrays[name]?.length]))
   const json = new TextEncoder().encode(JSON.stringify({ format: 1, lengths, header }))
   const headerBytes = Math.ceil(json.length / 8) * 8
-  const total = PREFIX_BYTES + headerBytes + ARRAYS.reduce((sum, name) => sum + arrays[name].length * 4, 0)
+  const total = PREFIX_BYTES + headerBytes + ARRAYS.reduce((sum, name) => sum + (arrays[name]?.length ?? 0) * 4, 0)
 
   const bytes = new Uint8Array(total)
   bytes.fill(0x20, PREFIX_BYTES, PREFIX_BYTES + headerBytes)
   bytes.set(json, PREFIX_BYTES)
   let offset = PREFIX_BYTES + headerBytes
   for (const name of ARRAYS) {
-    new Float32Array(bytes.buffer, offset, arrays[name].length).set(arrays[name])
-    offset += arrays[name].length * 4
+    const array = arrays[name]
+    if (!array) continue
+    new Float32Array(bytes.buffer, offset, array.length).set(array)
+    offset += array.length * 4
   }
   const view = new DataView(bytes.buffer)
   for (let i = 0; i < MAGIC.length; i++) bytes[i] = MAGIC.charCodeAt(i)
@@ -76,7 +88,7 @@ export function decodeSave(bytes: Uint8Array): SaveRecord {
   const json = new TextDecoder().decode(bytes.subarray(PREFIX_BYTES, PREFIX_BYTES + headerBytes))
   const { format, lengths, header } = JSON.parse(json) as {
     format: number
-    lengths: Record<(typeof ARRAYS)[number], number>
+    lengths: Record<keyof SaveRecord['arrays'], number> & { answering?: number }
     header: SaveHeader
   }
   if (format !== 1) throw new Error(`The save has format ${format}; this program reads format 1.`)
@@ -84,15 +96,18 @@ export function decodeSave(bytes: Uint8Array): SaveRecord {
   // A copy, because the bytes handed in need not be aligned to four.
   const body = new Uint8Array(bytes.subarray(PREFIX_BYTES + headerBytes)).buffer
   let offset = 0
-  const read = (name: (typeof ARRAYS)[number]) => {
-    const array = new Float32Array(body, offset, lengths[name])
-    offset += lengths[name] * 4
+  const read = (length: number) => {
+    const array = new Float32Array(body, offset, length)
+    offset += length * 4
     return array
   }
-  return {
-    header,
-    arrays: { trainable: read('trainable'), firstMoment: read('firstMoment'), secondMoment: read('secondMoment') },
+  const arrays: SaveRecord['arrays'] = {
+    trainable: read(lengths.trainable),
+    firstMoment: read(lengths.firstMoment),
+    secondMoment: read(lengths.secondMoment),
   }
+  if (lengths.answering !== undefined) arrays.answering = read(lengths.answering)
+  return { header, arrays }
 }
 
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {

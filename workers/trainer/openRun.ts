@@ -17,6 +17,7 @@ import { returnFractions } from '../rl/pools.ts'
 import { initialProgress, type Progress, type Run, type Script } from '../step/run.ts'
 import type { SaveRecord } from '../storage/record.ts'
 import type { RunLibrary, RunSummary, RunWriter } from '../storage/store.ts'
+import type { Ahead } from './ahead.ts'
 import { runNotes } from './configNotes.ts'
 import { type ConnectEnvironment, EnvironmentGuard } from './environmentGuard.ts'
 import { EventLog } from './eventLog.ts'
@@ -75,6 +76,8 @@ export interface OpenRun {
   evaluated: number
   /** What the newest save covers; −1 before the first. */
   saved: { step: number; evaluated: number }
+  /** Of the step that follows, where steps are asynchronous; null before the first. */
+  ahead: Ahead | null
 }
 
 /** Loads the model and the environment, and restores the newest save if asked. Throws a sentence. */
@@ -151,6 +154,7 @@ async function begin(
       version: learner.policy.version,
       evaluated,
       saved: { step: record?.header.step ?? -1, evaluated },
+      ahead: record && resumedAhead(record, config, learner.policy),
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -242,6 +246,13 @@ async function restore(record: SaveRecord, config: RunConfig, learner: Learner):
   const changed = differingKeys(header.config, config)
   if (changed.length > 0) notes.push(`The config is not the one of the save: ${changed.join(', ')} changed.`)
   return notes
+}
+
+/** The policy that was answering the next batch: it answers it again. */
+function resumedAhead({ header, arrays }: SaveRecord, config: RunConfig, policy: Policy): Ahead | null {
+  const { answering } = arrays
+  if (!answering || header.answeringVersion === undefined || config.max_async_level === 0) return null
+  return { snapshot: policy.snapshot({ trainable: answering, version: header.answeringVersion }), batch: null }
 }
 
 function differingKeys(a: RunConfig, b: RunConfig): string[] {

@@ -84,8 +84,10 @@ async function recordOf({
   progress,
   evaluated,
   saved,
+  ahead,
 }: OpenRun): Promise<SaveRecord> {
   const { trainable, firstMoment, secondMoment, optimizerSteps, version } = await run.policy.state()
+  const answering = ahead?.snapshot ?? null
   const spoiled = trainable.findIndex((value) => !Number.isFinite(value))
   if (spoiled >= 0) {
     throw new Error(
@@ -106,9 +108,10 @@ async function recordOf({
       device: { backend: learner.device.backend, adapter: learner.device.adapter },
       optimizerSteps,
       version,
+      answeringVersion: answering?.version,
       progress,
       choices: learner.choices,
     },
-    arrays: { trainable, firstMoment, secondMoment },
+    arrays: { trainable, firstMoment, secondMoment, answering: await answering?.read() },
   }
 }

@@ -5,8 +5,9 @@ import { evaluate } from '../evaluate.ts'
 import type { Phase } from '../protocol.ts'
 import { evaluationSamples, stepReport, stepSamples } from '../step/report.ts'
 import { NotFinite, type Progress } from '../step/run.ts'
-import { concluded, createVerbs, rescore, type StepWork } from '../step/verbs.ts'
-import { step } from '../step.ts'
+import { concluded, rescore, type StepListener, type StepWork } from '../step/verbs.ts'
+import { learn } from '../step.ts'
+import { type Answered, answered, answerNext, forgetAnswers } from './ahead.ts'
 import type { EventLog } from './eventLog.ts'
 import type { OpenRun } from './openRun.ts'
 import { seconds } from './saving.ts'
@@ -31,26 +32,38 @@ export async function takeStep(open: OpenRun, signal: AbortSignal): Promise<Take
   const { run, log, progress } = open
   const index = progress.step + 1
   const began = seconds()
-  const { verbs, work, abandon } = createVerbs(run, progress, {
-    signal,
-    onVerb: tellVerbs(log, index),
-    onProgress: (phase, done, total, tokens) => {
-      const tokensPerSecond = tokens === null ? undefined : tokens / Math.max(1e-3, seconds() - began)
-      log.progress({ kind: 'progress', step: index, phase, done, total, tokensPerSecond })
-    },
-  })
+  const interrupted = (error: unknown): Taken => {
+    if (!(error instanceof Interrupted)) throw error
+    return { done: false, pause: null }
+  }
+  let batch: Answered
+  try {
+    batch = await answered(open, tellingOf(log, index, signal))
+  } catch (error) {
+    return interrupted(error)
+  }
+  const { verbs, work, abandon } = batch.step
+  const muted = whileMuted(tellingOf(log, index + 1, signal))
+  const next = answerNext(open, work.progress, muted.listener)
+  if (!run.policy.concurrent) await next?.batch
   let skipped: string | null = null
   try {
-    await step(verbs)
+    await learn(verbs, batch.groups)
     await rescore(run, work)
   } catch (error) {
     await abandon()
-    if (error instanceof Interrupted) return { done: false, pause: null }
-    if (!(error instanceof NotFinite)) throw error
+    if (!(error instanceof NotFinite)) {
+      if (open.ahead) open.ahead.batch = null
+      await forgetAnswers(next)
+      return interrupted(error)
+    }
     skipped = error.message
     const { skipped: before, skippedInARow } = work.progress
     work.progress = { ...work.progress, skipped: before + 1, skippedInARow: skippedInARow + 1 }
   }
+  muted.speak()
+  open.ahead?.snapshot?.dispose()
+  open.ahead = next && { ...next, batch: await next.batch }
   work.seconds.total = seconds() - began
   const after = concluded(run, work)
   tellStep(open, work, after, skipped)
@@ -109,6 +122,40 @@ function whyPause({ skippedInARow, emptyInARow }: Progress, skipped: string | nu
     )
   }
   return null
+}
+
+/** What a step says of itself while it is under way. */
+function tellingOf(log: EventLog, index: number, signal: AbortSignal): Required<StepListener> {
+  const began = seconds()
+  return {
+    signal,
+    onVerb: tellVerbs(log, index),
+    onProgress: (phase, done, total, tokens) => {
+      const tokensPerSecond = tokens === null ? undefined : tokens / Math.max(1e-3, seconds() - began)
+      log.progress({ kind: 'progress', step: index, phase, done, total, tokensPerSecond })
+    },
+  }
+}
+
+/** The batch that is answered ahead says nothing while another is learned; then it says how far it is. */
+function whileMuted({ signal, onVerb, onProgress }: Required<StepListener>) {
+  let speaking = false
+  let last: Parameters<typeof onVerb> | null = null
+  const listener: StepListener = {
+    signal,
+    onVerb: (...verb) => {
+      last = verb
+      if (speaking) onVerb(...verb)
+    },
+    onProgress: (...progress) => {
+      if (speaking) onProgress(...progress)
+    },
+  }
+  const speak = () => {
+    speaking = true
+    if (last) onVerb(...last)
+  }
+  return { listener, speak }
 }
 
 /** A loop's verbs follow one another faster than anybody can watch: each is told once, and then ten times a second. */
