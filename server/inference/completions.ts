@@ -6,11 +6,10 @@ import type { OpenedModel, SampledToken, TokenScore } from '../../workers/comple
 import type { Answer, Prompter } from '../../workers/host.node.ts'
 import { completionRequest } from './asking.ts'
 import { type CompletionBody, completionBody, readBody } from './body.ts'
-import { finish, refuseMorePromptLogprobs, usage } from './chat.ts'
 import type { Desk } from './desk.ts'
 import { Refused } from './errors.ts'
 import { type FirstToken, promptLogprobs, spelling, textLogprobs } from './logprobs.ts'
-import { eventStream } from './stream.ts'
+import { finish, gather, type Reply, refuseMorePromptLogprobs, send, usage } from './reply.ts'
 
 interface Prompt {
   ids: number[]
@@ -33,18 +32,13 @@ export async function completions(c: Context, desk: Desk): Promise<Response> {
   const n = body.n ?? 1
   const leave = desk.admission.enter(n * prompts.length)
   for (const { ids } of prompts) desk.count.prompt(body.model, ids.length)
-  const abort = new AbortController()
-  const signal = AbortSignal.any([c.req.raw.signal, abort.signal])
-  const answers = merged(
-    requests.map((request, p) => shifted(desk.answers(prompter, body.model, request, signal), p * n)),
-  )
-  const reply = new Reply(body, prompts, n)
-  if (body.stream) return eventStream(c, reply.chunks(answers), { leave, abort })
-  try {
-    return c.json(await reply.whole(answers))
-  } finally {
-    leave()
-  }
+  return send(c, {
+    stream: body.stream ?? false,
+    reply: new TextReply(body, prompts, n),
+    ask: (signal) =>
+      merged(requests.map((request, p) => shifted(desk.answers(prompter, body.model, request, signal), p * n))),
+    leave,
+  })
 }
 
 function promptsOf(prompt: CompletionBody['prompt']): (string | number[])[] {
@@ -91,7 +85,7 @@ async function* merged(streams: AsyncGenerator<Answer>[]): AsyncGenerator<Answer
   }
 }
 
-class Reply {
+class TextReply implements Reply {
   readonly #body: CompletionBody
   readonly #prompts: Prompt[]
   readonly #n: number
@@ -106,18 +100,7 @@ class Reply {
   }
 
   async whole(answers: AsyncGenerator<Answer>) {
-    const choices = Array.from({ length: this.#prompts.length * this.#n }, () => ({
-      text: '',
-      tokens: [] as SampledToken[],
-      end: null as Answer | null,
-    }))
-    for await (const event of answers) {
-      const choice = choices[event.index]
-      if (event.kind === 'part') {
-        choice.text += event.text
-        choice.tokens.push(...event.tokens)
-      } else choice.end = event
-    }
+    const { choices, sampled } = await gather(answers, this.#prompts.length * this.#n)
     return {
       ...this.#head,
       choices: choices.map(({ text, tokens, end }, index) => {
@@ -133,14 +116,14 @@ class Reply {
           }),
         }
       }),
-      usage: this.#usage(choices.reduce((sum, { tokens }) => sum + tokens.length, 0)),
+      usage: this.#usage(sampled),
     }
   }
 
   async *chunks(answers: AsyncGenerator<Answer>) {
     const offsets = new Map<number, number>()
     const withUsage = this.#body.stream_options?.include_usage
-    const usage = withUsage ? { usage: null } : {}
+    const unused = withUsage ? { usage: null } : {}
     let sampled = 0
     for await (const event of answers) {
       const { index } = event
@@ -151,9 +134,9 @@ class Reply {
         const logprobs = this.#logprobs(tokens, null, offset ?? 0)
         // The prompt's ids come once, with the first tokens.
         const ids = this.#ids(tokens, offset === undefined ? this.#promptOf(index) : null)
-        yield { ...this.#head, choices: [{ index, text, logprobs, finish_reason: null, ...ids }], ...usage }
+        yield { ...this.#head, choices: [{ index, text, logprobs, finish_reason: null, ...ids }], ...unused }
         offsets.set(index, (offset ?? 0) + text.length)
-      } else yield { ...this.#head, choices: [{ index, text: '', logprobs: null, ...finish(event) }], ...usage }
+      } else yield { ...this.#head, choices: [{ index, text: '', logprobs: null, ...finish(event) }], ...unused }
     }
     if (withUsage) yield { ...this.#head, choices: [], usage: this.#usage(sampled) }
   }
