@@ -2,7 +2,7 @@
 // anchors beside them, as ratios of one run.
 //
 //   npm run bench [-- --chrome PATH] [--work tiny,smol135,qwen05] [--formats f32,f16,int8,int4] [--policies compiled,plain]
-//       [--batches 1,8,64,256] [--verify] [--profile] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
+//       [--batches 1,8,64,256] [--verify] [--profile] [--load] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cp, writeFile } from 'node:fs/promises'
@@ -30,6 +30,7 @@ const { values } = parseArgs({
     recompute: { type: 'string', default: '' },
     profile: { type: 'boolean', default: false },
     verify: { type: 'boolean', default: false },
+    load: { type: 'boolean', default: false },
     anchors: { type: 'string', default: '' },
     out: { type: 'string', default: '' },
     built: { type: 'string', default: join(root, 'dist/bench') },
@@ -124,6 +125,7 @@ function plan() {
         rows: values.rows === '' ? rowsOf[model] : Number(values.rows),
         recompute: /** @type {Work['recompute']} */ (values.recompute || undefined),
         profile: values.profile,
+        load: values.load,
       })),
     ),
   )
@@ -132,8 +134,9 @@ function plan() {
 /** @param {Line} line */
 function sentence({ policy, model, format, what, tokensPerSecond, milliseconds, gpuBytes, owners, kernels, error }) {
   if (error) return `${policy} ${model} ${format}: ${error}`
+  const unit = what.startsWith('load') ? 'weights' : 'tok'
   const head =
-    `${policy} ${model} ${format} ${what}: ${Math.round(tokensPerSecond).toLocaleString('en')} tok/s, ` +
+    `${policy} ${model} ${format} ${what}: ${Math.round(tokensPerSecond).toLocaleString('en')} ${unit}/s, ` +
     `${milliseconds.toFixed(1)} ms, ${(gpuBytes / 2 ** 30).toFixed(2)} GiB`
   const memory = owners
     ? `\n    ${Object.entries(owners)

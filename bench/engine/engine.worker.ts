@@ -1,7 +1,7 @@
 // Measures in a web worker, where a run computes.
 
 import { openDevice } from '../../workers/gpu/device.ts'
-import { measure, type Work } from './measure.ts'
+import { measure, measureLoad, type Work } from './measure.ts'
 import { verify } from './verify.ts'
 
 self.onmessage = async ({ data }: MessageEvent<(Work | 'verify')[]>) => {
@@ -11,6 +11,7 @@ self.onmessage = async ({ data }: MessageEvent<(Work | 'verify')[]>) => {
     for (const work of data) {
       try {
         if (work === 'verify') await verify(device, (line) => postMessage({ verified: line }))
+        else if (work.load) await measureLoad(device, work, (line) => postMessage({ line }))
         else await measure(device, work, (line) => postMessage({ line }))
       } catch (error) {
         postMessage({

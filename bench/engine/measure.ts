@@ -3,7 +3,10 @@
 
 import type { Device } from '../../workers/gpu/device.ts'
 import type { WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
+import { GpuMemory } from '../../workers/gpu/memory.ts'
+import { formatsOf, loadFrozenWeights } from '../../workers/policy/compiled/frozen.ts'
 import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
+import { shapeOf } from '../../workers/policy/compiled/shape.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
@@ -19,6 +22,8 @@ export interface Work {
   recompute?: 'none' | 'elementwise' | 'layer'
   /** GPU time by kernel, of one repetition more. */
   profile?: boolean
+  /** Only the loading of the weights. */
+  load?: boolean
 }
 
 export interface Measured {
@@ -44,6 +49,38 @@ const ADAMW: OptimizerStep = {
   epsilon: 1e-8,
   weightDecay: 0,
   maxGradientNorm: 1,
+}
+
+/** How long the frozen weights of a shape take from bytes in memory, stored as BF16, to packed words on the device. */
+export async function measureLoad(
+  device: Device,
+  { model, format }: Pick<Work, 'model' | 'format'>,
+  tell: (line: Measured) => void,
+): Promise<void> {
+  const source = randomModel(model, 'BF16')
+  const shape = shapeOf(source.card)
+  const times: number[] = []
+  let gpuBytes = 0
+  for (let repetition = 0; repetition < 3; repetition++) {
+    const memory = new GpuMemory(device.gpu!)
+    const began = performance.now()
+    await loadFrozenWeights(memory, source, shape, formatsOf(format))
+    await device.gpu!.queue.onSubmittedWorkDone()
+    times.push(performance.now() - began)
+    gpuBytes = memory.bytes
+    memory.freeAll()
+  }
+  const milliseconds = median(times)
+  tell({
+    policy: 'compiled',
+    model,
+    format,
+    what: `load of ${Math.round(source.parameters / 1e6)} M weights`,
+    // Of this line: weights a second.
+    tokensPerSecond: source.parameters / (milliseconds / 1000),
+    milliseconds,
+    gpuBytes,
+  })
 }
 
 interface Instrumented extends Policy {

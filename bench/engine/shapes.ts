@@ -1,8 +1,11 @@
 // The shapes of the performance anchors, with random weights that are made as they are read.
 
+import { SLICE_BYTES } from '../../workers/gpu/packer.ts'
 import type { Card } from '../../workers/policy/card.ts'
 import { parameterCount, weightShapes } from '../../workers/policy/card.ts'
 import type { Model } from '../../workers/policy/load.ts'
+
+let again: Uint16Array<ArrayBuffer> | null = null
 
 function card(
   vocabulary: number,
@@ -40,8 +43,11 @@ export const SHAPES: Record<string, Card> = {
   qwen05: card(151936, 896, 24, 14, 2, 4864),
 }
 
-/** Uniform in ±0.02·√3, the deviation of the anchors' normal weights; norms are one. */
-export function randomModel(name: string): Model {
+/**
+ * Uniform in ±0.02·√3, the deviation of the anchors' normal weights; norms are one. As BF16 its rows cost nothing to make:
+ * they are one stretch of numbers again and again.
+ */
+export function randomModel(name: string, dtype: 'F32' | 'BF16' = 'F32'): Model {
   const architecture = SHAPES[name]
   const shapes = weightShapes(architecture)
   let state = 1
@@ -58,12 +64,19 @@ export function randomModel(name: string): Model {
     }
     return values
   }
+  const bytesOf = async (tensor: string, from: number, to: number) => {
+    if (dtype === 'F32') return new Uint8Array((await rows(tensor, from, to)).buffer)
+    again ??= Uint16Array.from({ length: SLICE_BYTES / 2 }, (_, i) => 0x3c00 + (Math.imul(i, 0x9e3779b1) >>> 25))
+    return new Uint8Array(again.buffer, 0, (to - from) * shapes.get(tensor)![1] * 2)
+  }
   return {
     name,
     card: architecture,
     parameters: parameterCount(architecture),
     shapeOf: (tensor: string) => shapes.get(tensor)!,
+    dtypeOf: () => dtype,
     rows,
+    rawRows: bytesOf,
     weight: async (tensor: string) => rows(tensor, 0, shapes.get(tensor)![0]),
     stopTokens: [],
     hash: name,

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { SLOT_WORDS } from '../../workers/gpu/kernels/draw.ts'
 import { type EmbedSpec, embed, embedReference, embedWorkgroups } from '../../workers/gpu/kernels/embed.ts'
-import { FORMATS, packWeights, unpackWeights } from '../../workers/gpu/kernels/weightFormat.ts'
+import { packWeights } from '../../workers/gpu/kernels/pack.ts'
+import { FORMATS, unpackWeights } from '../../workers/gpu/kernels/weightFormat.ts'
 import { RandomStream } from '../../workers/random.ts'
 import { runKernel } from './runKernel.ts'
 

@@ -9,11 +9,14 @@ import {
   headScoreWorkgroups,
   STATE_NUMBERS,
 } from '../../workers/gpu/kernels/headChunk.ts'
-import { FORMATS, packWeights, unpackWeights, type WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
+import { packWeights } from '../../workers/gpu/kernels/pack.ts'
+import { FORMATS, unpackWeights, type WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
+import { offeredBy } from '../../workers/gpu/variants.ts'
 import { RandomStream } from '../../workers/random.ts'
-import { runKernel, worst } from './runKernel.ts'
+import { runKernel, testDevice, worst } from './runKernel.ts'
 
 const WIDTH = 32
+const offered = offeredBy(await testDevice())
 
 interface Problem {
   vocabulary: number
@@ -23,6 +26,7 @@ interface Problem {
   targets: Uint32Array
   temperatures: number[]
   format: WeightFormat
+  lanes?: number
 }
 
 function problem(vocabulary: number, columns: number, Nt: number, format: WeightFormat = 'f32'): Problem {
@@ -38,7 +42,7 @@ function problem(vocabulary: number, columns: number, Nt: number, format: Weight
 }
 
 /** The products in float64: only the kernels under test run on the device. */
-async function solve({ vocabulary, columns, logits, targets, temperatures, format }: Problem) {
+async function solve({ vocabulary, columns, logits, targets, temperatures, format, lanes }: Problem) {
   const Nt = targets.length
   const random = new RandomStream(8)
   const packed = packWeights(
@@ -51,7 +55,7 @@ async function solve({ vocabulary, columns, logits, targets, temperatures, forma
   const inverses = Float32Array.from(temperatures, (T) => 1 / T)
   let states = new Float32Array(Nt * STATE_NUMBERS).fill(3)
   const acc = new Float64Array(Nt * WIDTH).fill(5)
-  const kernel = headChunk({ vocabulary, columns })
+  const kernel = headChunk({ vocabulary, columns, lanes })
   for (let first = 0; first < vocabulary; first += columns) {
     const chunk = new Float32Array(Nt * columns).fill(1000)
     const count = Math.min(columns, vocabulary - first)
@@ -101,12 +105,19 @@ describe('the head in chunks', () => {
     await expectAsReference(problem(vocabulary, columns, Nt))
   })
 
+  it.skipIf(offered.lanes === 0).each([
+    [259, 100, 5],
+    [5003, 2560, 3],
+  ])('does so by subgroup shuffles, V %i in chunks of %i, %i rows', async (vocabulary, columns, Nt) => {
+    await expectAsReference({ ...problem(vocabulary, columns, Nt), lanes: offered.lanes })
+  })
+
   it.each(FORMATS)('reads a head in %s', async (format) => {
     await expectAsReference(problem(70, 32, 4, format))
   })
 
-  it('scores a row as it does alone, bit for bit', async () => {
-    const given = problem(259, 100, 5)
+  it.each([0, offered.lanes])('scores a row as it does alone, bit for bit, %i lanes', async (lanes) => {
+    const given = { ...problem(259, 100, 5), lanes }
     const together = await solve(given)
     for (const row of [0, 3]) {
       const alone = await solve({

@@ -2,7 +2,8 @@
 
 import { describe, expect, it } from 'vitest'
 import { type MatmulSpec, matmul, matmulWorkgroups, type Tile } from '../../workers/gpu/kernels/matmul.ts'
-import { FORMATS, packWeights, unpackWeights, type WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
+import { packWeights } from '../../workers/gpu/kernels/pack.ts'
+import { FORMATS, unpackWeights, type WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
 import { RandomStream } from '../../workers/random.ts'
 import { type Data, runKernel, worst } from './runKernel.ts'
 

@@ -1,8 +1,9 @@
-// The frozen weights on the GPU: one packed matrix per product and layer, read from the checkpoint in slices and written
-// straight to the GPU, so that no more than a slice is ever on the heap.
+// The frozen weights on the GPU: one packed matrix per product and layer, read from the checkpoint in slices as it stores
+// them and packed on the GPU, so that no more than a slice is ever on the heap.
 
-import { isQuantised, packWeights, type WeightFormat, wordsPerRow } from '../../gpu/kernels/weightFormat.ts'
+import { isQuantised, type WeightFormat, wordsPerRow } from '../../gpu/kernels/weightFormat.ts'
 import type { GpuMemory } from '../../gpu/memory.ts'
+import { Packer } from '../../gpu/packer.ts'
 import { type Projection, projectionPath } from '../card.ts'
 import type { Model } from '../load.ts'
 import { PRODUCTS, type Product, productRows, productWidths, type Shape } from './shape.ts'
@@ -35,9 +36,6 @@ export interface FrozenWeights {
   layers: FrozenLayer[]
 }
 
-/** Rows of a matrix that are on the heap at once. */
-const SLICE_BYTES = 16 << 20
-
 export interface FrozenFormats {
   products: WeightFormat
   embedding: WeightFormat
@@ -55,7 +53,7 @@ export async function loadFrozenWeights(
   formats: FrozenFormats,
 ): Promise<FrozenWeights> {
   const { card } = model
-  const load = new Loader(memory, model)
+  const load = new Loader(memory, model, new Packer(memory))
   const embedding = await load.embedding('model.embed_tokens.weight', shape, formats.embedding)
   const head = card.tiedHead ? embedding : await load.embedding('lm_head.weight', shape, formats.embedding)
   const layers: FrozenLayer[] = []
@@ -73,13 +71,16 @@ export async function loadFrozenWeights(
       products,
     })
   }
-  return { embedding, head, finalNorm: await load.vector('model.norm.weight', shape.width), layers }
+  const finalNorm = await load.vector('model.norm.weight', shape.width)
+  await load.packer.finish()
+  return { embedding, head, finalNorm, layers }
 }
 
 class Loader {
   constructor(
     readonly memory: GpuMemory,
     readonly model: Model,
+    readonly packer: Packer,
   ) {}
 
   async vector(name: string, padded: number): Promise<GPUBuffer> {
@@ -101,35 +102,16 @@ class Loader {
 
   async embedding(name: string, shape: Shape, format: WeightFormat): Promise<Matrix> {
     const matrix = this.#matrix(name, shape.vocabulary, shape.width, format)
-    await this.#slices(name, shape.card.vocabulary, shape.card.width, async (values, from) => {
-      this.#write(matrix, from, values, shape.card.width)
-    })
+    await this.#pack(matrix, name, shape.card.vocabulary, { first: 0, step: 1 })
     return matrix
   }
 
   async product(layer: number, product: Product, shape: Shape, format: WeightFormat): Promise<Matrix> {
     const { input, output } = productWidths(shape, product)
     const matrix = this.#matrix(`layer ${layer} ${product}`, output, input, format)
-    const parts = productRows(shape.card, product)
-    if (product === 'gateUp') {
-      // Gate and up alternate: a slice of both makes a stretch of whole rows.
-      const [gate, up] = parts.map(({ projection }) => `${projectionPath(layer, projection as Projection)}.weight`)
-      const columns = shape.card.width
-      await this.#slices(gate, parts[0].rows, columns, async (gates, from, to) => {
-        const ups = await this.model.rows(up, from, to)
-        const both = new Float32Array(2 * gates.length)
-        for (let row = 0; row < to - from; row++) {
-          both.set(gates.subarray(row * columns, (row + 1) * columns), 2 * row * columns)
-          both.set(ups.subarray(row * columns, (row + 1) * columns), (2 * row + 1) * columns)
-        }
-        this.#write(matrix, 2 * from, both, columns)
-      })
-      return matrix
-    }
-    for (const { projection, rows, place } of parts) {
+    for (const { projection, rows, place } of productRows(shape.card, product)) {
       const name = `${projectionPath(layer, projection as Projection)}.weight`
-      const columns = this.model.shapeOf(name)[1]
-      await this.#slices(name, rows, columns, async (values, from) => this.#write(matrix, place(from), values, columns))
+      await this.#pack(matrix, name, rows, { first: place(0), step: place(1) - place(0) })
     }
     return matrix
   }
@@ -140,25 +122,15 @@ class Loader {
     return { format, rows, columns, words, scales }
   }
 
-  async #slices(
-    name: string,
-    rows: number,
-    columns: number,
-    each: (values: Float32Array, from: number, to: number) => Promise<void>,
-  ): Promise<void> {
-    const slice = Math.max(1, Math.floor(SLICE_BYTES / (4 * columns)))
+  async #pack(matrix: Matrix, name: string, rows: number, place: { first: number; step: number }): Promise<void> {
+    const { model, packer } = this
+    const columns = model.shapeOf(name)[1]
+    const dtype = model.dtypeOf(name)
+    const slice = packer.rowsPerSlice(columns)
     for (let from = 0; from < rows; from += slice) {
-      const to = Math.min(rows, from + slice)
-      await each(await this.model.rows(name, from, to), from, to)
+      const bytes = await model.rawRows(name, from, Math.min(rows, from + slice))
+      await packer.write(matrix, dtype, bytes, columns, { first: place.first + from * place.step, step: place.step })
     }
-  }
-
-  #write(matrix: Matrix, row: number, values: Float32Array, columns: number): void {
-    const { queue } = this.memory.device
-    const packed = packWeights(values, columns, matrix.columns, matrix.format)
-    const wordBytes = wordsPerRow(matrix.format, matrix.columns) * 4
-    queue.writeBuffer(matrix.words, row * wordBytes, packed.words as BufferSource)
-    if (matrix.scales) queue.writeBuffer(matrix.scales, (row * matrix.columns) / 8, packed.scales as BufferSource)
   }
 }
 
