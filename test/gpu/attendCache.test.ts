@@ -13,12 +13,16 @@ import {
 } from '../../workers/gpu/kernels/attendReference.ts'
 import { copyCache, copyCacheWorkgroups } from '../../workers/gpu/kernels/copyCache.ts'
 import { type CacheShape, ropeCache, ropeCacheWorkgroups } from '../../workers/gpu/kernels/ropeCache.ts'
+import { offeredBy } from '../../workers/gpu/variants.ts'
 import { floats, HEAD_SHAPES, headNorms, normBuffers, ropeShape, sameBits, turnTable } from './attendCases.ts'
-import { runKernel, worst } from './runKernel.ts'
+import { runKernel, testDevice, worst } from './runKernel.ts'
 
 const S = 150
 const SLOTS = 5
 const PADDING = 0xffffffff
+const offered = offeredBy(await testDevice())
+/** How the threads of a team add up: through workgroup memory, or by subgroup shuffles where there are any. */
+const SHUFFLES = offered.lanes ? [0, offered.lanes] : [0]
 
 type Shape = CacheShape & AttendCacheShape
 
@@ -32,10 +36,14 @@ const ROWS = [
   [2, 64],
 ]
 
-function cacheCase([heads, kvHeads, headWidth, norm]: (typeof HEAD_SHAPES)[number], seed: number, threads?: number) {
+function cacheCase(
+  [heads, kvHeads, headWidth, norm]: (typeof HEAD_SHAPES)[number],
+  seed: number,
+  { threads, shuffles }: { threads?: number; shuffles?: number } = {},
+) {
   const rope = ropeShape(heads, kvHeads, headWidth, norm)
   const outStride = Math.ceil((heads * headWidth) / 16) * 16
-  const shape: Shape = { ...rope, positions: S, place: 'rows', outStride, threads }
+  const shape: Shape = { ...rope, positions: S, place: 'rows', outStride, threads, shuffles }
   const random = floats(seed)
   const norms = headNorms(rope, random)
   return {
@@ -112,7 +120,8 @@ describe.each(HEAD_SHAPES)('attention over a cache, %i heads on %i of width %i, 
     expect(worst(queries, wantedQueries)).toBeLessThan(ATTENTION_TOLERANCE)
   })
 
-  it('attends to positions up to its own, whichever kernel, and leaves zeros beside', async () => {
+  it.each(SHUFFLES)('attends to positions up to its own, whichever kernel, %i shuffles', async (shuffles) => {
+    const c = cacheCase(shape, 11, { shuffles })
     const separate = await runSeparate(c)
     const fused = await runFused(c)
     for (const [row, [slot, position]] of ROWS.entries()) {
@@ -132,7 +141,8 @@ describe.each(HEAD_SHAPES)('attention over a cache, %i heads on %i of width %i, 
     expect(sameBits(fused.values, separate.values)).toBe(true)
   })
 
-  it('gives a row the same bits alone as among others, and by the state of its slot', async () => {
+  it.each(SHUFFLES)('gives a row the same bits alone and by the state of its slot, %i shuffles', async (shuffles) => {
+    const c = cacheCase(shape, 11, { shuffles })
     const together = await runFused(c)
     // Row 3's slot is empty: length 0.
     const slots = new Uint32Array((SLOTS + 1) * 8).fill(77, 0, SLOTS * 8)
@@ -159,8 +169,8 @@ describe.each<[number, number, number, number]>([
   [5, 1, 128, 64],
   [2, 1, 32, 256],
 ])('attention over a cache, %i heads on %i of width %i with %s threads', (heads, kvHeads, headWidth, threads) => {
-  it('agrees with the reference, whichever kernel', async () => {
-    const c = cacheCase([heads, kvHeads, headWidth, true], 12, threads)
+  it.each(SHUFFLES)('agrees with the reference, whichever kernel, %i shuffles', async (shuffles) => {
+    const c = cacheCase([heads, kvHeads, headWidth, true], 12, { threads, shuffles })
     const rows = Uint32Array.from([1, 77])
     const short = { ...c, rows, qkv: c.qkv.subarray(0, c.shape.stride) }
     const separate = await runSeparate(short)

@@ -3,11 +3,15 @@
 
 import { type Constants, declare, type Kernel, specialise } from '../kernel.ts'
 import text from './attendCache.wgsl?raw'
+import blocksText from './attendCacheBlocks.wgsl?raw'
 import fusedText from './attendCacheFused.wgsl?raw'
+import mergeText from './attendCacheMerge.wgsl?raw'
+import shuffledText from './attendCacheShuffled.wgsl?raw'
 import turnedText from './attendCacheTurned.wgsl?raw'
 import { type Place, placeBindings, placeText } from './attendPlace.ts'
 import type { CacheShape } from './ropeCache.ts'
 import { type HeadShape, headConstants, normBindings, ropeConstants, ropeText } from './ropeHead.ts'
+import { ENABLE_SUBGROUPS, shuffled } from './shuffle.ts'
 import { unroll } from './unroll.ts'
 
 export interface AttendCacheShape extends HeadShape {
@@ -18,6 +22,8 @@ export interface AttendCacheShape extends HeadShape {
   place: Place
   /** Of a workgroup, at most; changes the order of sums. 128 by default. */
   threads?: number
+  /** Threads that may add up by subgroup shuffles, another order of sums; 0, the default: none. */
+  shuffles?: number
 }
 
 /** How a workgroup divides one key head's work; the names are those of the WGSL. */
@@ -39,15 +45,17 @@ export interface CacheTiling {
 const ACCUMULATORS = 16 // vectors a thread keeps in registers
 const AREA = 2560 // floats of workgroup memory for products and merging
 
-export function cacheTiling({ heads, kvHeads, headWidth, threads = 128 }: AttendCacheShape): CacheTiling {
-  const lanes = [8, 4, 2].find((n) => headWidth % (4 * n) === 0)!
+export function cacheTiling(shape: AttendCacheShape): CacheTiling {
+  const { heads, kvHeads, headWidth, threads = 128, shuffles = 0 } = shape
+  const lanes = [8, 4, 2].find((n) => headWidth % (4 * n) === 0 && (shuffles === 0 || n <= shuffles))!
   const vectors = headWidth / 4 / lanes
   const parts = Math.max(8, Math.min(32, threads / lanes))
   const group = heads / kvHeads
   const chunks = Math.ceil(group / Math.max(1, Math.min(lanes, Math.floor(ACCUMULATORS / vectors))))
   const chunk = Math.ceil(group / chunks)
   let unrolled = 1
-  while (unrolled * 2 * vectors <= 4 && unrolled * 2 * chunk * parts * (lanes + 1) <= AREA) unrolled *= 2
+  const fits = (keys: number) => shuffles > 0 || keys * chunk * parts * (lanes + 1) <= AREA
+  while (unrolled * 2 * vectors <= 4 && fits(unrolled * 2)) unrolled *= 2
   const merged = Math.max(1, Math.min(chunk * vectors, Math.floor(AREA / (4 * rowStep(parts, lanes)))))
   return { lanes, vectors, parts, chunk, chunks, unroll: unrolled, merged }
 }
@@ -56,7 +64,8 @@ function rowStep(parts: number, lanes: number): number {
   return parts * (lanes + 1) + lanes
 }
 
-function tilingConstants(t: CacheTiling): Constants {
+function tilingConstants({ shuffles = 0 }: AttendCacheShape, t: CacheTiling): Constants {
+  const merging = 4 * t.merged * rowStep(t.parts, t.lanes)
   return {
     LANES: t.lanes,
     VECTORS: t.vectors,
@@ -65,12 +74,16 @@ function tilingConstants(t: CacheTiling): Constants {
     CHUNKS: t.chunks,
     UNROLL: t.unroll,
     MERGED: t.merged,
-    AREA: Math.max(t.unroll * t.chunk * t.parts * (t.lanes + 1), 4 * t.merged * rowStep(t.parts, t.lanes)),
+    AREA: shuffles > 0 ? merging : Math.max(t.unroll * t.chunk * t.parts * (t.lanes + 1), merging),
   }
 }
 
-function unrolledText(t: CacheTiling): string {
-  return unroll(text, {
+function unrolledText({ shuffles = 0 }: AttendCacheShape, t: CacheTiling): string {
+  const add = (a: string, b: string) => `${a} + ${b}`
+  const threads = t.parts * t.lanes
+  const sum = { name: 'teamSum', type: 'f32', threads, team: t.lanes, lanes: shuffles, combine: add }
+  const parts = shuffles > 0 ? [shuffled(sum), text, shuffledText] : [text, blocksText]
+  return unroll([...parts, mergeText].join('\n'), {
     VECTORS: t.vectors,
     CHUNK: t.chunk,
     UNROLL: t.unroll,
@@ -92,8 +105,9 @@ export function attendCache(shape: AttendCacheShape): Kernel {
     ['out', 'write', 'array<f32>'],
   ])
   const tiling = cacheTiling(shape)
-  const source = [declarations, placeText(shape.place), turnedText, unrolledText(tiling)].join('\n')
-  const code = specialise(source, { ...headConstants(shape), ...ownConstants(shape), ...tilingConstants(tiling) })
+  const source = [declarations, placeText(shape.place), turnedText, unrolledText(shape, tiling)].join('\n')
+  const constants = { ...headConstants(shape), ...ownConstants(shape), ...tilingConstants(shape, tiling) }
+  const code = specialise(source, constants, shape.shuffles ? [ENABLE_SUBGROUPS] : [])
   return { name: 'attend.cache', code, bindings }
 }
 
@@ -114,8 +128,11 @@ export function attendCacheFused(shape: AttendCacheShape & CacheShape): Kernel {
     ['out', 'write', 'array<f32>'],
   ])
   const tiling = cacheTiling(shape)
-  const source = [declarations, placeText(shape.place), ropeText(shape), fusedText, unrolledText(tiling)].join('\n')
-  const code = specialise(source, { ...ropeConstants(shape), ...ownConstants(shape), ...tilingConstants(tiling) })
+  const source = [declarations, placeText(shape.place), ropeText(shape), fusedText, unrolledText(shape, tiling)].join(
+    '\n',
+  )
+  const constants = { ...ropeConstants(shape), ...ownConstants(shape), ...tilingConstants(shape, tiling) }
+  const code = specialise(source, constants, shape.shuffles ? [ENABLE_SUBGROUPS] : [])
   return { name: 'attend.cacheFused', code, bindings }
 }
 

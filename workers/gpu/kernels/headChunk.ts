@@ -7,8 +7,10 @@
 
 import { declare, type Kernel, specialise } from '../kernel.ts'
 import source from './headChunk.wgsl?raw'
+import sixteensText from './headChunkSixteens.wgsl?raw'
 import finishSource from './headFinish.wgsl?raw'
 import scoreSource from './headScore.wgsl?raw'
+import { ENABLE_SUBGROUPS, shuffled } from './shuffle.ts'
 import { flatWorkgroups } from './sumParts.ts'
 import { quadReader, type WeightFormat, weightBindings } from './weightFormat.ts'
 
@@ -19,6 +21,8 @@ export interface HeadChunkSpec {
   vocabulary: number
   /** C, columns of the chunk in memory; a multiple of 4. */
   columns: number
+  /** Threads that sum a row by subgroup shuffles, another order of the sum; 0, the default: none. */
+  lanes?: number
 }
 
 /**
@@ -27,12 +31,20 @@ export interface HeadChunkSpec {
  * before this chunk is added. Chunks come in order; the one that starts at 0 starts the state anew and writes a rescale of 0.
  * Nt is the length of the states that are bound. A logit that is not finite makes the row's sum NaN.
  */
-export function headChunk({ vocabulary, columns }: HeadChunkSpec): Kernel {
-  const code = specialise(source, {
-    THREADS: columns > 2048 ? 256 : 64,
-    VOCABULARY: vocabulary,
-    COLUMN_QUADS: columns / 4,
-  })
+export function headChunk({ vocabulary, columns, lanes = 0 }: HeadChunkSpec): Kernel {
+  const threads = columns > 2048 ? 256 : 64
+  const shape = { type: 'vec2f', threads, team: threads, lanes }
+  const reductions = lanes
+    ? [
+        shuffled({ ...shape, name: 'highestOf', combine: (a, b) => `max(${a}, ${b})` }),
+        shuffled({ ...shape, name: 'totalOf', combine: (a, b) => `${a} + ${b}` }),
+      ]
+    : [sixteensText]
+  const code = specialise(
+    [...reductions, source].join('\n'),
+    { THREADS: threads, VOCABULARY: vocabulary, COLUMN_QUADS: columns / 4 },
+    lanes ? [ENABLE_SUBGROUPS] : [],
+  )
   return { name: 'head.chunk', code, bindings: ['write', 'read', 'read', 'uniform', 'write', 'write'] }
 }
 

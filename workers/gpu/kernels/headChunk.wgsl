@@ -1,4 +1,4 @@
-// One workgroup per row; a row's sum runs over the quads of a thread, then over sixteen threads, then over the sixteens.
+// One workgroup per row. A row's sum runs over the quads of a thread, then, by `highestOf` and `totalOf`, over the threads.
 
 @group(0) @binding(0) var<storage, read_write> chunk: array<vec4f>;
 @group(0) @binding(1) var<storage, read> targets: array<u32>;
@@ -14,8 +14,6 @@ const LOWEST = -3.0e38f;
 const FLOOR = -87.0f;
 const EXPONENT = 0x7f800000u;
 
-var<workgroup> parts: array<vec2f, THREADS>;
-var<workgroup> sixteens: array<vec2f, THREADS / 16u>;
 var<workgroup> before: vec4f;
 
 fn columnsOf(quad: u32) -> vec4u {
@@ -41,19 +39,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     bits4 = max(bits4, bitcast<vec4u>(logits) & vec4u(0x7fffffffu));
   }
   let finite = max(max(bits4.x, bits4.y), max(bits4.z, bits4.w)) < EXPONENT;
-  parts[thread] = vec2f(max(max(largest4.x, largest4.y), max(largest4.z, largest4.w)), select(1.0, 0.0, finite));
+  let own = vec2f(max(max(largest4.x, largest4.y), max(largest4.z, largest4.w)), select(1.0, 0.0, finite));
   if (thread == 0u) {
     before = select(states[row], vec4f(LOWEST, 0.0, 0.0, 0.0), first.x == 0u);
   }
-  workgroupBarrier();
-  if (thread < THREADS / 16u) {
-    var sixteen = parts[16u * thread];
-    for (var i = 1u; i < 16u; i++) { sixteen = max(sixteen, parts[16u * thread + i]); }
-    sixteens[thread] = sixteen;
-  }
-  workgroupBarrier();
-  var top = vec2f(before.x, 0.0);
-  for (var i = 0u; i < THREADS / 16u; i++) { top = max(top, sixteens[i]); }
+  let highest = highestOf(own, thread);
+  let top = vec2f(max(before.x, highest.x), highest.y);
   let largest = top.x;
   // The target's logit is read before the row is overwritten.
   let target_ = targets[row];
@@ -73,17 +64,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     sum4 += weights;
     weighted4 = fma(weights, s, weighted4);
   }
-  parts[thread] = vec2f((sum4.x + sum4.y) + (sum4.z + sum4.w), (weighted4.x + weighted4.y) + (weighted4.z + weighted4.w));
-  workgroupBarrier();
-  if (thread < THREADS / 16u) {
-    var sixteen = vec2f(0.0);
-    for (var i = 0u; i < 16u; i++) { sixteen += parts[16u * thread + i]; }
-    sixteens[thread] = sixteen;
-  }
-  workgroupBarrier();
+  let sums = vec2f((sum4.x + sum4.y) + (sum4.z + sum4.w), (weighted4.x + weighted4.y) + (weighted4.z + weighted4.w));
+  let total = totalOf(sums, thread);
   if (thread != 0u) { return; }
-  var total = vec2f(0.0);
-  for (var i = 0u; i < THREADS / 16u; i++) { total += sixteens[i]; }
   // What was summed about the old maximum moves to the new one: s falls by the step for every column.
   let step = max(before.x - largest, FLOOR);
   let decay = select(exp(step), 0.0, first.x == 0u);

@@ -8,7 +8,7 @@
 // alone, never on M, the tile's place or its other rows.
 
 import { type Declared, declare, floatLiteral, type Kernel } from '../kernel.ts'
-import { quadReader, type WeightFormat, weightBindings } from './weightFormat.ts'
+import { ENABLE_HALF, quadReader, type WeightFormat, weightBindings } from './weightFormat.ts'
 
 /** What fixes the order of a sum: one choice per weight matrix and run. */
 export interface SumOrder {
@@ -36,6 +36,8 @@ export interface MatmulSpec {
   N: number
   direction: 'forward' | 'gradient'
   format: WeightFormat
+  /** Packed f16 is read by shader-f16; the numbers are the same. */
+  half?: boolean
   tile: Tile
   /** A is multiplied by a gain per column as it is read; 'rms' also scales each result row by 1/√(mean(a²) + ε). */
   norm?: { width: number; epsilon: number } | 'gain'
@@ -66,9 +68,18 @@ export function workgroupBytes(tile: Tile, direction: MatmulSpec['direction']): 
   return Math.max(tiles, parts) * 16 + BM * (BK / 4) * groups * 4
 }
 
+const known = new Map<string, Kernel>()
+
 /** Bound in this order: A, W, [scales], [gain], [U, E], [bias | residual | rescale], out. */
 export function matmul(spec: MatmulSpec): Kernel {
-  const { name, K, N, direction, format, tile, norm, rank = 0, epilogue = 'store' } = spec
+  const key = JSON.stringify(spec)
+  const kernel = known.get(key) ?? write(spec)
+  known.set(key, kernel)
+  return kernel
+}
+
+function write(spec: MatmulSpec): Kernel {
+  const { name, K, N, direction, format, half: asHalf, tile, norm, rank = 0, epilogue = 'store' } = spec
   const { BM, BN, BK, TM, TN, groups, splits, doubled = false } = tile
   const forward = direction === 'forward'
   const [RY, CX] = [BM / TM, BN / TN]
@@ -105,7 +116,8 @@ export function matmul(spec: MatmulSpec): Kernel {
   const lines: string[] = []
   const emit = (...text: string[]) => lines.push(...text)
 
-  emit(declarations, quadReader(format))
+  if (asHalf) emit(ENABLE_HALF)
+  emit(declarations, quadReader(format, asHalf))
   emit(`var<workgroup> memory: array<vec4f, ${Math.max(tileSize, partSize)}>;`)
   if (rms) emit(`var<workgroup> squares: array<f32, ${aQuads * groups}>;`)
   emit(
@@ -288,9 +300,9 @@ export function matmul(spec: MatmulSpec): Kernel {
   return { name, code: lines.join('\n'), bindings }
 }
 
-function matmulBindings({ direction, format, norm, rank, epilogue }: MatmulSpec): Declared[] {
+function matmulBindings({ direction, format, half, norm, rank, epilogue }: MatmulSpec): Declared[] {
   const results = direction === 'forward' ? 'array<f32>' : 'array<vec4f>'
-  const bindings: Declared[] = [['a', 'read', 'array<vec4f>'], ...weightBindings(format)]
+  const bindings: Declared[] = [['a', 'read', 'array<vec4f>'], ...weightBindings(format, half)]
   if (norm) bindings.push(['gain', 'read', 'array<vec4f>'])
   if (rank) bindings.push(['u', 'read', 'array<vec4f>'], ['e', 'read', 'array<vec4f>'])
   if (epilogue === 'bias') bindings.push(['bias', 'read', results])
