@@ -211,6 +211,34 @@ describe('driving a run', () => {
     expect(watched.errors).toEqual([])
   })
 
+  it('times each kernel from the next step on, and says where that cannot be', async () => {
+    const watched = await openSimulated('pace=0&until=2')
+    const { page: tab } = watched
+    await tab.getByRole('button', { name: 'Play' }).first().click()
+    await tab.getByText('step 2 / 40').waitFor()
+    await tab.getByRole('button', { name: /Apple M3/ }).click()
+    const timing = tab.getByRole('switch', { name: 'Time each kernel' })
+    await timing.click()
+    await tab.getByText('The first numbers come with the next step.').waitFor()
+    await tab.keyboard.press('Escape')
+    await tab.getByRole('button', { name: 'Step', exact: true }).click()
+    await tab.getByText('step 3 / 40').waitFor()
+    await tab.getByRole('button', { name: /Apple M3/ }).click()
+    await tab.getByText('Step 3: 0.23 s in kernels, of 0.62 s.').waitFor()
+    const rows = tab.getByRole('table').getByRole('row')
+    expect(await rows.nth(1).innerText()).toMatch(/^qkv\s+3,072\s+61\.2\s+26\.8 %$/)
+    await timing.click()
+    await expect.poll(() => timing.isChecked()).toBe(false)
+
+    const untimed = await openSimulated('pace=0&until=1&untimed=1')
+    await untimed.page.getByRole('button', { name: 'Play' }).first().click()
+    await untimed.page.getByText('step 1 / 40').waitFor()
+    await untimed.page.getByRole('button', { name: /Apple M3/ }).click()
+    await untimed.page.getByText('this device tells no times').waitFor()
+    expect(await untimed.page.getByRole('switch').count()).toBe(0)
+    expect([...watched.errors, ...untimed.errors]).toEqual([])
+  })
+
   it('keeps a running config, and offers to start anew with what was changed since', async () => {
     const watched = await openSimulated('pace=0&until=2')
     const { page: tab } = watched

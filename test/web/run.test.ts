@@ -49,6 +49,20 @@ const group = (exampleId: number, rewards: number[]): GroupRecord => ({
 })
 
 describe('a run told by its events', () => {
+  it('keeps the newest times of kernels, and forgets them when another attempt begins', () => {
+    const run = new Run('r')
+    const tell = teller(run)
+    tell(started(0))
+    expect(run.kernels).toBeNull()
+    const kernels = [{ name: 'draw', dispatches: 16, milliseconds: 2 }]
+    const times = { kind: 'kernels', on: true, since: 0, seconds: 1, kernels, untimed: 0 } as const
+    tell({ ...times, step: 1 })
+    tell({ ...times, step: 2 })
+    expect(run.kernels).toMatchObject({ step: 2, kernels })
+    tell(started(2))
+    expect(run.kernels).toBeNull()
+  })
+
   it('counts steps, and says how long the rest takes', () => {
     const run = new Run('r')
     const tell = teller(run)

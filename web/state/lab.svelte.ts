@@ -263,6 +263,11 @@ export class Lab {
     })
   }
 
+  /** Begins or ends to time the kernels of the run in this tab; settles when it has begun or ended. */
+  async timeKernels(on: boolean): Promise<void> {
+    await this.#try(async () => this.#opened?.trainer.timeKernels?.(on))
+  }
+
   /** One line per step: `{ step, time, …metrics }`, as in a run folder. */
   downloadMetrics(): void {
     const run = this.#run

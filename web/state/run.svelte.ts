@@ -49,6 +49,8 @@ export interface Memory {
   buffers: number
 }
 
+export type KernelTimes = Extract<RunEventBody, { kind: 'kernels' }>
+
 export type Split = 'train' | 'eval'
 
 /** Training samples of so many steps stay in the tab's memory; older ones are read back from storage when looked at. */
@@ -69,6 +71,7 @@ export class Run {
   #moment = $state.raw<Moment | null>(null)
   #lineNotes = $state.raw<Record<string, string>>({})
   #memory = $state.raw<Memory | null>(null)
+  #kernels = $state.raw<KernelTimes | null>(null)
   #saved = $state<number | null>(null)
   #tokensPerSecond = $state<number | null>(null)
   #fetching = $state.raw<Fetching | null>(null)
@@ -116,6 +119,10 @@ export class Run {
   get memory() {
     return this.#memory
   }
+  /** GPU time by kernel; null where it was never asked for. */
+  get kernels() {
+    return this.#kernels
+  }
   /** Steps in the newest save. */
   get saved() {
     return this.#saved
@@ -157,6 +164,7 @@ export class Run {
       case 'started':
         this.#description = event.description
         this.#config = event.config
+        this.#kernels = null
         this.#cut(event.description.step)
         break
       case 'state':
@@ -196,6 +204,9 @@ export class Run {
         break
       case 'memory':
         this.#memory = event
+        break
+      case 'kernels':
+        this.#kernels = event
         break
     }
   }
