@@ -64,6 +64,7 @@ describe('the table', () => {
       loss: lossAndSlopes(tokens, LOSS, { lossTokens: 1, lossRows: 1 }),
       update: { learningRate: 1e-3, gradientNorm: 1, skipped: 0, beta: 0.1 },
       peakBytes: 2 ** 30,
+      gpuSeconds: 0.5,
     })
     const keys = [...Object.keys(stepMetrics(record)), ...Object.keys(evaluationMetrics(groups))]
     expect(keys.filter((key) => metricOf(key) === undefined)).toEqual([])

@@ -87,8 +87,9 @@ export function submit(
     if (slice) {
       for (const { plan, from, to } of part) plan.recordTimed(encoder, slice, from, to)
       slice.resolve(encoder)
+      profiler?.clock?.missed()
     } else {
-      const pass = encoder.beginComputePass()
+      const pass = profiler?.clock?.begin(encoder) ?? encoder.beginComputePass()
       for (const { plan, from, to } of part) plan.record(pass, from, to)
       pass.end()
     }

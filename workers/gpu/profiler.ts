@@ -4,6 +4,8 @@
 // Each submission has a slice of queries and a staging buffer of its own, from its first dispatch until its times have
 // arrived: any number of submissions may be on their way at once, and nobody has to wait between them.
 
+import { PassClock } from './passClock.ts'
+
 /** Dispatches of one slice; two queries each. */
 export const SLICE = 256
 const SLICES_PER_SET = 8
@@ -40,6 +42,8 @@ interface Place {
 }
 
 export class Profiler {
+  /** How long the GPU computes, while no kernel is timed by itself; null where the device tells no times. */
+  readonly clock: PassClock | null
   #active = false
   readonly #sets: GPUQuerySet[] = []
   readonly #buffers: GPUBuffer[] = []
@@ -52,7 +56,9 @@ export class Profiler {
   constructor(
     readonly device: GPUDevice,
     readonly mostSets = MOST_SETS,
-  ) {}
+  ) {
+    this.clock = this.offered ? new PassClock(device) : null
+  }
 
   /** Whether the device tells times. */
   get offered(): boolean {
@@ -96,6 +102,7 @@ export class Profiler {
     this.#disposed = true
     this.#active = false
     this.#free.length = 0
+    this.clock?.dispose()
     for (const gone of [...this.#sets, ...this.#buffers]) gone.destroy()
   }
 

@@ -169,6 +169,8 @@ export interface Policy {
   /** Adapters under their PEFT names, or, with `trainable: 'all'`, the weights under their Hugging Face names. */
   tensors(): Promise<NamedTensor[]>
   memory(): PolicyMemory
+  /** Seconds since the last call in which the GPU computed; null, or not there, where nobody can tell. */
+  busySeconds?(): Promise<number | null>
   /** Absent where there is nothing to time. */
   readonly kernelTimer?: KernelTimer
   dispose(): void

@@ -150,6 +150,7 @@ const TABLE = {
       'perf/throughput'],
     ['perf/sampling_throughput', 'Sampling', 'tokens/s', 'Sampled tokens per second of the answer phase.',
       'inference/agg/generation_tokens_total:rate/mean', 'perf/inference/throughput'],
+    ['perf/gpu_busy', 'GPU busy', 'share', 'Time of the step in which the GPU computed, by its own timestamps.', null],
     ['perf/peak_memory', 'Peak memory', 'GiB', 'Most GPU memory held at once so far.', 'perf/peak_memory'],
   ],
   time: [

@@ -32,6 +32,8 @@ export interface StepRecord {
   /** Counts before this step. */
   totals: Totals
   peakBytes?: number
+  /** Seconds in which the GPU computed. */
+  gpuSeconds?: number | null
 }
 
 export function stepMetrics(step: StepRecord): Metrics {
@@ -46,6 +48,7 @@ export function stepMetrics(step: StepRecord): Metrics {
     ...updateMetrics(step.update),
     ...timeMetrics(rollouts, step.seconds),
     ...progressMetrics(step.groups, step.totals),
+    ...(step.gpuSeconds == null ? {} : { 'perf/gpu_busy': step.gpuSeconds / step.seconds.total }),
     ...(step.peakBytes === undefined ? {} : { 'perf/peak_memory': step.peakBytes / 2 ** 30 }),
   })
 }

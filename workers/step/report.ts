@@ -11,7 +11,11 @@ import { type Group, rowKey, type StepWork } from './verbs.ts'
 /** Samples carry tokens up to this many per event; groups beyond it keep their text, rewards and numbers. */
 export const MOST_SAMPLE_TOKENS = 65_536
 
-export function stepReport(work: StepWork, after: Progress, peakBytes: number): Metrics {
+export function stepReport(
+  work: StepWork,
+  after: Progress,
+  gpu: { peakBytes: number; seconds?: number | null },
+): Metrics {
   return stepMetrics({
     groups: work.groups.map(({ rollouts }) => rollouts),
     advantages: work.groups.map(({ advantages }) => advantages),
@@ -28,7 +32,8 @@ export function stepReport(work: StepWork, after: Progress, peakBytes: number): 
     seconds: work.seconds,
     // `progress` holds the counts before this step; `after` those with it.
     totals: work.progress.totals,
-    peakBytes,
+    peakBytes: gpu.peakBytes,
+    gpuSeconds: gpu.seconds,
   })
 }
 

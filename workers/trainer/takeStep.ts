@@ -31,6 +31,7 @@ export interface Taken {
 export async function takeStep(open: OpenRun, signal: AbortSignal): Promise<Taken> {
   const { run, log, progress } = open
   const index = progress.step + 1
+  await run.policy.busySeconds?.()
   const began = seconds()
   const interrupted = (error: unknown): Taken => {
     if (!(error instanceof Interrupted)) throw error
@@ -66,7 +67,7 @@ export async function takeStep(open: OpenRun, signal: AbortSignal): Promise<Take
   open.ahead = next && { ...next, batch: await next.batch }
   work.seconds.total = seconds() - began
   const after = concluded(run, work)
-  tellStep(open, work, after, skipped)
+  tellStep(open, work, after, skipped, await run.policy.busySeconds?.())
   open.progress = after
   open.version = run.policy.version
   open.summary.step = after.step
@@ -97,12 +98,18 @@ export async function takeEvaluation(open: OpenRun, signal: AbortSignal): Promis
   return true
 }
 
-function tellStep({ log, run }: OpenRun, work: StepWork, after: Progress, skipped: string | null): void {
+function tellStep(
+  { log, run }: OpenRun,
+  work: StepWork,
+  after: Progress,
+  skipped: string | null,
+  gpuSeconds: number | null | undefined,
+): void {
   const memory = run.policy.memory()
   const learned = work.updates > 0 && skipped === null
   const note = skipped ? `The update was skipped. ${skipped}` : learned ? undefined : 'There was nothing to learn from.'
   log.emit({ kind: 'samples', step: work.index, split: 'train', groups: stepSamples(run.script, work) })
-  const metrics = stepReport(work, after, memory.gpuPeakBytes)
+  const metrics = stepReport(work, after, { peakBytes: memory.gpuPeakBytes, seconds: gpuSeconds })
   log.emit({ kind: 'step', step: work.index, metrics, seconds: work.seconds, learned, note })
   if (skipped && note) log.emit({ kind: 'note', level: 'warning', sentence: note })
   log.emit({ kind: 'memory', ...memory })

@@ -3,6 +3,7 @@
 
 import type { WeightFormat } from '../../gpu/kernels/weightFormat.ts'
 import { readFloats } from '../../gpu/readback.ts'
+import { Variants } from '../../gpu/variants.ts'
 import { RandomStream } from '../../random.ts'
 import { adapterLayout, expectFits, initialAdapter, type Layout, type LoraOptions, unflatten } from '../adapter.ts'
 import type { Model } from '../load.ts'
@@ -32,6 +33,7 @@ import { createSampler } from './sampler.ts'
 import { SamplingPlans } from './samplingPlans.ts'
 import { padTo, shapeOf } from './shape.ts'
 import { planStaging } from './staging.ts'
+import { type ChosenVariants, chooseVariants, type VariantRequest } from './variants.ts'
 
 export interface CompiledOptions {
   model: Model
@@ -45,12 +47,14 @@ export interface CompiledOptions {
   recompute?: Recompute
   /** Tokens of one pass, at most; rows are never split. */
   tokensPerPass: number
+  /** Of kernels; a short trial by default. */
+  variants?: VariantRequest
 }
 
 const SLOTS = 128
 
 /** @throws a sentence when the device or the request is not for this policy */
-export async function createCompiledPolicy(options: CompiledOptions): Promise<Policy> {
+export async function createCompiledPolicy(options: CompiledOptions): Promise<Policy & { variants: ChosenVariants }> {
   const { model, device, lora, seed } = options
   if (!device.gpu) throw new Error('Made no compiled policy: it needs WebGPU. Set browser.engine to "plain".')
   if (options.trainable === 'all') {
@@ -67,7 +71,10 @@ export async function createCompiledPolicy(options: CompiledOptions): Promise<Po
   const zeros = new Float32Array(layout.size)
   adapters.write(initialAdapter(layout, new RandomStream(seed).fork('policy')), zeros, zeros)
   const engine: Engine = { ...base, shape, weights, staging, staged: adapters.learning.buffer }
-  return new CompiledPolicy(options, engine, adapters, layout)
+  const { slots = SLOTS, tokensPerPass } = options
+  const chosen = await chooseVariants(engine, options.variants ?? 'trial', { slots, tokensPerPass })
+  engine.variants = new Variants(engine.variants.offered, chosen.choices)
+  return new CompiledPolicy(options, engine, adapters, layout, chosen)
 }
 
 interface CompiledPass extends Pass {
@@ -94,6 +101,7 @@ class CompiledPolicy implements Policy {
     readonly engine: Engine,
     readonly adapters: Adapters,
     readonly layout: Layout,
+    readonly variants: ChosenVariants,
   ) {
     this.parameters = options.model.parameters
     this.trainableParameters = layout.size
@@ -223,6 +231,10 @@ class CompiledPolicy implements Policy {
   memory(): PolicyMemory {
     const { bytes, peakBytes, buffers } = this.engine.memory
     return { gpuBytes: bytes, gpuPeakBytes: peakBytes, tensors: buffers, buffers }
+  }
+
+  async busySeconds(): Promise<number | null> {
+    return (await this.engine.profiler.clock?.busySeconds()) ?? null
   }
 
   get kernelTimer(): KernelTimer | undefined {
