@@ -4,6 +4,8 @@
 import { type Kernel, specialise } from '../kernel.ts'
 import source from './draw.wgsl?raw'
 import choose from './drawChoose.wgsl?raw'
+import noise from './drawNoise.wgsl?raw'
+import rule from './drawRule.wgsl?raw'
 import survey from './drawSurvey.wgsl?raw'
 import truncate from './drawTruncate.wgsl?raw'
 import slotText from './slot.wgsl?raw'
@@ -57,7 +59,7 @@ export function draw({ vocabulary, stride }: DrawSpec): Kernel {
   }
   return {
     name: 'draw',
-    code: specialise([slotText, source, survey, truncate, choose].join('\n'), {
+    code: specialise([slotText, rule, source, survey, truncate, noise, choose].join('\n'), {
       THREADS: vocabulary > 2048 ? 256 : 64,
       VOCABULARY: vocabulary,
       STRIDE_QUADS: stride / 4,

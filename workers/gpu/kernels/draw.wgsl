@@ -4,18 +4,6 @@
 //
 // Constants: THREADS, VOCABULARY, STRIDE_QUADS, SEEN_WORDS. `Slot` stands in front.
 
-struct Rule {
-  temperatureInverse: f32,
-  topP: f32,
-  topK: u32,
-  minP: f32,
-  penalty: f32,
-  penaltyInverse: f32,
-  greedy: u32,
-  stopCount: u32,
-  stops: array<vec4u, 4>,
-}
-
 @group(0) @binding(0) var<storage, read> logits: array<vec4f>;
 @group(0) @binding(1) var<storage, read> rows: array<vec2u>;
 @group(0) @binding(2) var<uniform> rule: Rule;
