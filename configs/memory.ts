@@ -1,11 +1,19 @@
 // What a run takes of a GPU's memory, worked out from its config and the model's numbers before anything is fetched; and,
 // where that is too much, the change that would make it fit. Pure: no device and no file is asked.
 
-import { type Architecture, models } from '../models/index.ts'
+import {
+  type Architecture,
+  PROJECTIONS,
+  parameterCount,
+  projectionNumbers,
+  projectionShapes,
+} from '../models/architecture.ts'
+import { models } from '../models/index.ts'
 import { parsePath, setAt, type Table } from './path.ts'
 import type { RunConfig } from './schema.ts'
 
-export { type Architecture, knownModel, models } from '../models/index.ts'
+export type { Architecture } from '../models/architecture.ts'
+export { knownModel, models } from '../models/index.ts'
 
 /** Which implementation computes: it decides what is kept, and how often. */
 export type Engine = 'plain' | 'compiled'
@@ -108,7 +116,7 @@ export function baseDtypeOf(config: RunConfig, a: Architecture, engine: Engine):
   if (engine === 'plain' || !config.lora.enabled) return 'f32'
   const { base_dtype, memory_gb } = config.browser
   if (base_dtype !== 'auto') return base_dtype
-  const [first, ...smaller] = BASE_DTYPES.slice(parameters(a) < SMALL_PARAMETERS ? 0 : 1)
+  const [first, ...smaller] = BASE_DTYPES.slice(parameterCount(a) < SMALL_PARAMETERS ? 0 : 1)
   const fits = (dtype: BaseDtype) => estimateWith(dtype, config, a, engine).total <= (memory_gb ?? Infinity) * 1e9
   return [first, ...smaller].find(fits) ?? first
 }
@@ -127,7 +135,7 @@ export function misfit(config: RunConfig, a: Architecture, limits: MemoryLimits,
     return { sentence: `${config.model} ${what}. With ${settings(change)} it takes ${gigabytes(after.total)}.`, change }
   }
   for (const model of [...models].reverse()) {
-    if (parameters(model.architecture) >= parameters(a)) continue
+    if (parameterCount(model.architecture) >= parameterCount(a)) continue
     const fits = excess(estimateMemory(config, model.architecture, engine), limits) === null
     const knobs = fits ? {} : smallestChange(config, model.architecture, limits, engine)
     if (!knobs) continue
@@ -220,30 +228,6 @@ function changed(config: RunConfig, change: Record<string, unknown>): RunConfig 
   return copy
 }
 
-export function parameters(a: Architecture): number {
-  const norms = 2 * a.width + (a.queryKeyNorm ? 2 * a.headWidth : 0)
-  const biases = a.queryKeyValueBias ? (a.heads + 2 * a.kvHeads) * a.headWidth : 0
-  const embeddings = a.vocabulary * a.width * (a.tiedHead ? 1 : 2)
-  return embeddings + a.layers * (matrixNumbers(a) + norms + biases) + a.width
-}
-
-/** Numbers of one layer's matrices. */
-function matrixNumbers(a: Architecture): number {
-  return Object.values(projections(a)).reduce((sum, [out, input]) => sum + out * input, 0)
-}
-
-function projections({ width, heads, kvHeads, headWidth, ffnWidth }: Architecture): Record<string, [number, number]> {
-  return {
-    q_proj: [heads * headWidth, width],
-    k_proj: [kvHeads * headWidth, width],
-    v_proj: [kvHeads * headWidth, width],
-    o_proj: [width, heads * headWidth],
-    gate_proj: [ffnWidth, width],
-    up_proj: [ffnWidth, width],
-    down_proj: [width, ffnWidth],
-  }
-}
-
 /** Embedding and head stay at int8 where the rest is int4. */
 function embeddingBytes(dtype: BaseDtype): number {
   return BYTES[dtype === 'int4' ? 'int8' : dtype]
@@ -253,7 +237,7 @@ function weightBytes(a: Architecture, dtype: BaseDtype, frozen: boolean, engine:
   // Trained weights are the optimizer's.
   if (!frozen) return 0
   const embeddings = a.vocabulary * a.width * (a.tiedHead ? 1 : 2)
-  const matrices = a.layers * matrixNumbers(a)
+  const matrices = a.layers * projectionNumbers(a)
   // The plain policy holds every matrix in both orientations.
   if (engine === 'plain') return (embeddings + matrices) * 2 * F32
   return embeddings * embeddingBytes(dtype) + matrices * BYTES[dtype]
@@ -267,9 +251,9 @@ function cacheBytes(a: Architecture, slots: number, length: number, engine: Engi
 }
 
 export function trainedParameters(config: RunConfig, a: Architecture): number {
-  if (!config.lora.enabled) return parameters(a)
-  const shapes = projections(a)
-  const targets = config.lora.target_modules.filter((name) => shapes[name])
+  if (!config.lora.enabled) return parameterCount(a)
+  const shapes = projectionShapes(a)
+  const targets = PROJECTIONS.filter((name) => config.lora.target_modules.includes(name))
   return a.layers * targets.reduce((sum, name) => sum + config.lora.r * (shapes[name][0] + shapes[name][1]), 0)
 }
 

@@ -1,23 +1,7 @@
 // What can learn here: the bundled checkpoints, and models of the hub that are known to fit, with the numbers of their
 // architecture, so that a page can say what a run needs before anything is fetched.
 
-/** The numbers of a decoder of the Llama family: what memory and speed depend on. */
-export interface Architecture {
-  vocabulary: number
-  width: number
-  layers: number
-  heads: number
-  kvHeads: number
-  headWidth: number
-  ffnWidth: number
-  /** Query and key are normed per head (Qwen3). */
-  queryKeyNorm: boolean
-  /** The q, k and v projections have biases (Qwen2). */
-  queryKeyValueBias: boolean
-  /** The head is the embedding, transposed. */
-  tiedHead: boolean
-  maxLength: number
-}
+import type { Architecture } from './architecture.ts'
 
 export interface KnownModel {
   /** As a config names it. */

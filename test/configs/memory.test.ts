@@ -3,11 +3,12 @@
 import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
 import { load } from '../../configs/load.ts'
-import { baseDtypeOf, estimateMemory, misfit, parameters, trainedParameters } from '../../configs/memory.ts'
+import { baseDtypeOf, estimateMemory, misfit, trainedParameters } from '../../configs/memory.ts'
 import type { RunConfig } from '../../configs/schema.ts'
+import { parameterCount } from '../../models/architecture.ts'
 import { knownModel, models } from '../../models/index.ts'
 import { adapterLayout } from '../../workers/policy/adapter.ts'
-import { type Card, parameterCount, readCard } from '../../workers/policy/card.ts'
+import { type Card, readCard, weightShapes } from '../../workers/policy/card.ts'
 
 function config(values: Record<string, unknown> = {}): RunConfig {
   const loaded = load({ env: [{ id: 'reverse-text' }], batch_size: 64, rollouts_per_example: 8, ...values })
@@ -28,8 +29,9 @@ describe('the models that are known', () => {
     ['meta-llama/Llama-3.2-1B-Instruct', 1_235_814_400],
   ])('%s has %i parameters', (id, count) => {
     const { architecture } = knownModel(id)!
-    expect(parameters(architecture)).toBe(count)
-    expect(parameterCount(architecture as Card)).toBe(count)
+    expect(parameterCount(architecture)).toBe(count)
+    const weights = [...weightShapes(architecture as Card).values()]
+    expect(weights.reduce((sum, shape) => sum + shape.reduce((a, b) => a * b), 0)).toBe(count)
   })
 
   it.each(['lab-nano', 'lab-tiny'])('%s is as its folder says', async (id) => {
@@ -40,7 +42,7 @@ describe('the models that are known', () => {
   })
 
   it('stand in the order of their size', () => {
-    const sizes = models.map(({ architecture }) => parameters(architecture))
+    const sizes = models.map(({ architecture }) => parameterCount(architecture))
     expect(sizes).toEqual([...sizes].sort((a, b) => a - b))
   })
 })

@@ -34,14 +34,25 @@ const WORKERS = [
 /** Every file of the house is in one of these. */
 export const ROOMS: Room[] = [
   { name: 'environments', files: /^environments\//, rooms: [], packages: /^zod$/ },
-  { name: 'models', files: /^models\//, rooms: [] },
-  { name: 'configs', files: /^configs\//, rooms: ['environments', 'models'], packages: /^(zod|smol-toml)$/ },
+  { name: 'architecture', files: /^models\/architecture\.ts$/, rooms: [] },
+  { name: 'models', files: /^models\/(?!architecture\.ts$)/, rooms: ['architecture'] },
+  {
+    name: 'configs',
+    files: /^configs\//,
+    rooms: ['environments', 'architecture', 'models'],
+    packages: /^(zod|smol-toml)$/,
+  },
 
   { name: 'protocol', files: /^workers\/(completions\/)?protocol\.ts$/, rooms: [] },
   { name: 'random', files: /^workers\/random\.ts$/, rooms: [] },
   { name: 'rl', files: /^workers\/rl\//, rooms: [] },
   { name: 'gpu', files: /^workers\/gpu\/(?!node\.ts$)/, rooms: [], packages: TFJS },
-  { name: 'policy', files: /^workers\/policy\//, rooms: ['gpu', 'random'], packages: /^@huggingface\// },
+  {
+    name: 'policy',
+    files: /^workers\/policy\//,
+    rooms: ['architecture', 'gpu', 'random'],
+    packages: /^@huggingface\//,
+  },
   {
     name: 'hub',
     files: /^workers\/hub\//,
@@ -75,7 +86,7 @@ export const ROOMS: Room[] = [
   {
     name: 'hosts and doors',
     files: /^workers\/(host\.\w+\.ts|host\/.*|\w+\.worker\.ts|gpu\/node\.ts)$/,
-    rooms: ['configs', 'environments', 'models', ...WORKERS],
+    rooms: ['configs', 'environments', 'architecture', 'models', ...WORKERS],
     packages: /^(@tensorflow\/.*|comlink(\/.*)?|webgpu|node:.*)$/,
   },
 

@@ -1,7 +1,7 @@
 // What a page may do with all that this browser keeps: models, runs and their checkpoints, and the tokens of hubs. Knows
 // nothing of training.
 
-import type { Architecture } from '../../models/index.ts'
+import type { Architecture } from '../../models/architecture.ts'
 import { HubClient, hubAddress } from '../hub/client.ts'
 import { readDirectly } from '../hub/direct.ts'
 import { keepFolder } from '../hub/drop.browser.ts'

@@ -1,26 +1,16 @@
 // What an architecture is, in numbers: read from a Hugging Face config.json and checked. Llama, Qwen2 and Qwen3 are one
 // decoder family (RMSNorm, rotary positions, grouped queries, SwiGLU) with two switches: query/key norms and biases.
 
-export interface Card {
+import { type Architecture, type Projection, projectionShapes } from '../../models/architecture.ts'
+
+export { PROJECTIONS, type Projection, parameterCount, projectionShapes } from '../../models/architecture.ts'
+
+export interface Card extends Architecture {
   architecture: 'llama' | 'qwen2' | 'qwen3'
-  vocabulary: number
-  width: number
-  layers: number
-  heads: number
-  kvHeads: number
-  headWidth: number
-  ffnWidth: number
   normEpsilon: number
   ropeTheta: number
   /** Llama 3's stretched positions; null where positions are rotated as they are. */
   ropeScaling: RopeScaling | null
-  /** Query and key are RMS-normed per head before the rotation (Qwen3). */
-  queryKeyNorm: boolean
-  /** The q, k and v projections have biases (Qwen2). */
-  queryKeyValueBias: boolean
-  /** The head is the embedding, transposed. */
-  tiedHead: boolean
-  maxLength: number
   stopTokens: number[]
 }
 
@@ -163,35 +153,7 @@ export function weightShapes(card: Card): Map<string, number[]> {
   return shapes
 }
 
-/** [out, in] of each projection, as the checkpoint stores it. */
-export function projectionShapes({
-  width,
-  heads,
-  kvHeads,
-  headWidth,
-  ffnWidth,
-}: Card): Record<Projection, [number, number]> {
-  return {
-    q_proj: [heads * headWidth, width],
-    k_proj: [kvHeads * headWidth, width],
-    v_proj: [kvHeads * headWidth, width],
-    o_proj: [width, heads * headWidth],
-    gate_proj: [ffnWidth, width],
-    up_proj: [ffnWidth, width],
-    down_proj: [width, ffnWidth],
-  }
-}
-
-export const PROJECTIONS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] as const
-export type Projection = (typeof PROJECTIONS)[number]
-
 export function projectionPath(layer: number, projection: Projection): string {
   const block = ['gate_proj', 'up_proj', 'down_proj'].includes(projection) ? 'mlp' : 'self_attn'
   return `model.layers.${layer}.${block}.${projection}`
-}
-
-export function parameterCount(card: Card): number {
-  let count = 0
-  for (const shape of weightShapes(card).values()) count += shape.reduce((product, size) => product * size, 1)
-  return count
 }
