@@ -3,7 +3,7 @@
 //
 //   npm run build && node bench/learning.mjs [--recipe "Reverse text on lab-tiny"] [--seeds 1,2,3] [--chrome PATH]
 //       [--flags=--use-webgpu-adapter=swiftshader] [--out curves.json] [--shots FOLDER] [--minutes 8] [--steps 200]
-//       [--dtype int8]
+//       [--set "Frozen weights as=int8"] [--set "Async level=1"]     any setting by its label
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ const { values } = parseArgs({
     shots: { type: 'string', default: '' },
     minutes: { type: 'string', default: '8' },
     steps: { type: 'string', default: '' },
-    dtype: { type: 'string', default: '' },
+    set: { type: 'string', multiple: true, default: [] },
   },
 })
 
@@ -59,9 +59,17 @@ async function take(seed) {
     await field.fill(value)
     await field.press('Enter')
   }
-  if (values.dtype) {
-    await page.getByPlaceholder('Find a setting').fill('Frozen weights as')
-    await page.getByLabel('Frozen weights as', { exact: true }).selectOption(values.dtype)
+  for (const setting of values.set) {
+    const [label, value] = setting.split('=')
+    await page.getByPlaceholder('Find a setting').fill(label)
+    const field = page.getByLabel(label, { exact: true })
+    const kind = await field.evaluate((element) => (element instanceof HTMLInputElement ? element.type : 'select'))
+    if (kind === 'select') await field.selectOption(value)
+    else if (kind === 'checkbox') await field.setChecked(value === 'true')
+    else {
+      await field.fill(value)
+      await field.press('Enter')
+    }
   }
   const started = performance.now()
   await page.locator('header').getByRole('button', { name: 'Play' }).click()
@@ -96,10 +104,29 @@ async function take(seed) {
     `seed ${seed}: ${wallSeconds.toFixed(1)} s on ${device?.adapter} (${device?.backend}), ${steps.length} steps`,
   )
   console.log(`  ${of(events, 'state').at(-1)?.state}; peak ${peak.toFixed(2)} GiB`)
+  console.log(`  ${pace(of(events, 'step'))}`)
   console.log(`  held out: ${heldOut.join('  ')}`)
   console.log(`  training: ${training.join(' ')}`)
   const date = new Date().toISOString().slice(0, 10)
   return { seed, date, device, model, wallSeconds, evaluations, steps, notes: of(events, 'note') }
+}
+
+/**
+ * What a step takes, and how much of it the GPU was busy: within steps, and from the end of the fifth to the last, with all
+ * that stands between steps.
+ * @param {Extract<RunEvent, { kind: 'step' }>[]} steps
+ */
+function pace(steps) {
+  const late = steps.slice(5)
+  const share = (/** @type {number} */ busy, /** @type {number} */ wall) => `${((100 * busy) / wall).toFixed(0)} %`
+  const total = (/** @type {(step: typeof late[number]) => number} */ of) => late.reduce((sum, step) => sum + of(step), 0)
+  const busy = total(({ metrics, seconds }) => (metrics['perf/gpu_busy'] ?? Number.NaN) * seconds.total)
+  const within = total(({ seconds }) => seconds.total)
+  const wall = ((steps.at(-1)?.time ?? 0) - (steps[4]?.time ?? 0)) / 1000
+  return (
+    `a step ${((1000 * within) / late.length).toFixed(0)} ms, ${((1000 * wall) / late.length).toFixed(0)} from end to end; ` +
+    `GPU busy ${share(busy, within)} within steps, ${share(busy, wall)} end to end`
+  )
 }
 
 /**
