@@ -82,8 +82,12 @@ export class Pipelines {
   /** Compiles beside other work, for a later `get`. @throws what the device says of the text */
   async prepare(kernel: Kernel): Promise<void> {
     if (this.#byCode.has(kernel.code)) return
+    // The promise below says what is wrong; the scope keeps the device from saying it again.
+    this.device.pushErrorScope('validation')
     const { layout, descriptor } = this.#describe(kernel)
-    this.#byCode.set(kernel.code, { pipeline: await this.device.createComputePipelineAsync(descriptor), layout })
+    const made = this.device.createComputePipelineAsync(descriptor)
+    this.device.popErrorScope()
+    this.#byCode.set(kernel.code, { pipeline: await made, layout })
   }
 
   #describe({ name, code, bindings }: Kernel) {

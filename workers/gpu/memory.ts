@@ -34,6 +34,10 @@ export class GpuMemory {
     this.free(...this.#owners.keys())
   }
 
+  owned(...owners: Owner[]): GPUBuffer[] {
+    return [...this.#owners].filter(([, owner]) => owners.includes(owner)).map(([buffer]) => buffer)
+  }
+
   get bytes(): number {
     return this.#bytes
   }

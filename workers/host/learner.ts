@@ -4,14 +4,15 @@
 import { baseDtypeOf, type Engine, engineOf, misfit, tokenBudget } from '../../configs/memory.ts'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { Backend, Device } from '../gpu/device.ts'
+import type { VariantChoices } from '../gpu/variants.ts'
 import { peftFiles } from '../policy/adapter.ts'
 import type { Card } from '../policy/card.ts'
 import { createCompiledPolicy } from '../policy/compiled/index.ts'
-import { type Model, openModel } from '../policy/load.ts'
+import { describeModel, type Model, openModel } from '../policy/load.ts'
 import { createPlainPolicy } from '../policy/plain/index.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type Read, writeSafetensors } from '../policy/weights.ts'
-import type { ExportedFile, ModelDescription } from '../protocol.ts'
+import type { ExportedFile } from '../protocol.ts'
 import type { Script } from '../step/run.ts'
 import type { RunLibrary } from '../storage/store.ts'
 import type { FetchProgress, Learner } from '../trainer.ts'
@@ -48,7 +49,7 @@ export async function openLearner(
   try {
     const model = await openModel(read, config.model, { onCard: (card) => refuseWhatCannotFit(config, card, device) })
     const chosen = (choices as unknown as Choices | null) ?? choose(config, model.card, device)
-    const policy = await createPolicy(config, model, device, chosen)
+    const { policy, variants, notes: ownNotes } = await createPolicy(config, model, device, chosen)
     return {
       policy,
       script: scriptOf(model, config.sampling.enable_thinking),
@@ -61,8 +62,8 @@ export async function openLearner(
         selfTest: device.selfTest,
         memoryLimitBytes: device.memoryLimitBytes,
       },
-      choices: { ...chosen },
-      notes: [...notes, ...templateNotes(model, config), ...deviceNotes(device)],
+      choices: { ...chosen, variants },
+      notes: [...notes, ...templateNotes(model, config), ...deviceNotes(device), ...ownNotes],
       lost: device.lost,
       export: () => exportPolicy(config, model, policy, read),
       dispose() {
@@ -85,6 +86,14 @@ interface Choices {
   slots: number | null
   /** Of the compiled engine. */
   tokensPerPass: number
+  /** Kernels of the compiled engine that run otherwise than plain; null before they are tried. */
+  variants: VariantChoices | null
+}
+
+interface Made {
+  policy: Policy
+  variants: VariantChoices
+  notes: string[]
 }
 
 function choose(config: RunConfig, card: Card, device: Device): Choices {
@@ -96,10 +105,11 @@ function choose(config: RunConfig, card: Card, device: Device): Choices {
     recompute: recompute === 'auto' ? 'elementwise' : recompute,
     slots,
     tokensPerPass: tokenBudget(config, card),
+    variants: null,
   }
 }
 
-function createPolicy(config: RunConfig, model: Model, device: Device, chosen: Choices): Promise<Policy> {
+async function createPolicy(config: RunConfig, model: Model, device: Device, chosen: Choices): Promise<Made> {
   const { r, alpha, target_modules } = config.lora
   const common = {
     model,
@@ -110,13 +120,19 @@ function createPolicy(config: RunConfig, model: Model, device: Device, chosen: C
     slots: chosen.slots ?? undefined,
   }
   // A save from before there were two engines names none.
-  if (chosen.engine !== 'compiled') return createPlainPolicy({ ...common, rowsPerPass: config.micro_batch_size })
-  return createCompiledPolicy({
+  if (chosen.engine !== 'compiled') {
+    const policy = await createPlainPolicy({ ...common, rowsPerPass: config.micro_batch_size })
+    return { policy, variants: {}, notes: [] }
+  }
+  const policy = await createCompiledPolicy({
     ...common,
     baseFormat: chosen.baseDtype,
     recompute: chosen.recompute,
     tokensPerPass: chosen.tokensPerPass,
+    // A save from before there were variants names none: all of them are plain.
+    variants: chosen.variants === null ? 'trial' : (chosen.variants ?? 'plain'),
   })
+  return { policy, variants: policy.variants.choices, notes: policy.variants.notes }
 }
 
 /** Before a weight is fetched. @throws a sentence with the change that would make the run fit */
@@ -143,18 +159,6 @@ export function scriptOf({ template, tokenizer, stopTokens, card }: Model, think
     tokens: (ids) => tokenizer.tokens(ids),
     stopTokens,
     maxLength: card.maxLength,
-  }
-}
-
-function describeModel({ name, card, hash }: Model, policy: Policy): ModelDescription {
-  return {
-    name,
-    parameters: policy.parameters,
-    trainableParameters: policy.trainableParameters,
-    layers: card.layers,
-    width: card.width,
-    vocabulary: card.vocabulary,
-    hash,
   }
 }
 

@@ -3,6 +3,7 @@
 import { Pipelines } from '../../gpu/kernel.ts'
 import { GpuMemory } from '../../gpu/memory.ts'
 import { Profiler } from '../../gpu/profiler.ts'
+import { offeredBy, Variants } from '../../gpu/variants.ts'
 import { ropeFrequencies } from '../card.ts'
 import type { FrozenWeights } from './frozen.ts'
 import type { Shape } from './shape.ts'
@@ -20,6 +21,8 @@ export interface Engine {
   staging: Staging
   /** The adapters that products read now. */
   staged: GPUBuffer
+  /** Which kernels run otherwise than plain. */
+  variants: Variants
 }
 
 export function openEngine(device: GPUDevice, software: boolean) {
@@ -28,6 +31,7 @@ export function openEngine(device: GPUDevice, software: boolean) {
     pipelines: Pipelines.of(device),
     memory: new GpuMemory(device),
     profiler: new Profiler(device),
+    variants: new Variants(offeredBy(device), {}),
     limits: {
       software,
       workgroupBytes: device.limits.maxComputeWorkgroupStorageSize,

@@ -3,6 +3,7 @@
 import { type MatmulSpec, matmul, matmulWorkgroups, type Tile } from '../../gpu/kernels/matmul.ts'
 import { sumParts, sumPartsWorkgroups } from '../../gpu/kernels/sumParts.ts'
 import type { Bound, Dispatch } from '../../gpu/plan.ts'
+import type { Variants } from '../../gpu/variants.ts'
 import type { Matrix } from './frozen.ts'
 
 export interface ProductCall {
@@ -15,6 +16,7 @@ export interface ProductCall {
   /** Packed part of the matrix when the call takes only some of its rows. */
   part?: { words: Bound; scales: Bound | null; rows: number }
   tile: Tile
+  variants: Variants
   norm?: { gain: Bound; width: number; epsilon: number } | { gain: Bound }
   extension?: { rank: number; u: Bound; e: Bound } | null
   epilogue?: MatmulSpec['epilogue']
@@ -37,6 +39,7 @@ export function productDispatches(call: ProductCall): Dispatch[] {
     N,
     direction,
     format: matrix.format,
+    half: matrix.format === 'f16' && call.variants.half(`${name}/${matrix.rows}x${matrix.columns}`),
     tile,
     norm: norm === undefined ? undefined : 'width' in norm ? { width: norm.width, epsilon: norm.epsilon } : 'gain',
     rank: extension?.rank ?? 0,

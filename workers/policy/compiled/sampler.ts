@@ -262,9 +262,7 @@ class CompiledSampler implements Sampler {
   #copy(copies: [number, number, number][]): void {
     const plans = this.#plans!
     const { device, profiler } = this.source.engine
-    const table = new Uint32Array(copies.flatMap(([from, to, count]) => [from, to, 0, count]))
-    device.queue.writeBuffer(plans.copies, 0, table)
-    submit(device, [plans.copy(copies.length, Math.max(...copies.map(([, , count]) => count)))], { profiler })
+    submit(device, [plans.copy(copies)], { profiler })
   }
 
   #writeSlots(turns: Turn[]): void {

@@ -7,10 +7,11 @@ import { copyCache, copyCacheWorkgroups } from '../../gpu/kernels/copyCache.ts'
 import { draw, SLOT_WORDS, seenWords } from '../../gpu/kernels/draw.ts'
 import { embed, embedWorkgroups } from '../../gpu/kernels/embed.ts'
 import { ropeCache, ropeCacheWorkgroups } from '../../gpu/kernels/ropeCache.ts'
-import { type Bound, type Dispatch, Plan } from '../../gpu/plan.ts'
+import { type Dispatch, Plan } from '../../gpu/plan.ts'
 import { type Engine, rotaryTurns } from './engine.ts'
 import { productDispatches } from './product.ts'
 import { PRODUCTS, type Product, padTo, productWidths } from './shape.ts'
+import { region } from './staging.ts'
 import { samplingOrder, samplingTile } from './tiles.ts'
 
 /** Tokens that are decoded between two readbacks, at most. */
@@ -55,6 +56,7 @@ export class SamplingPlans {
   readonly #bodies = new Map<number, Plan>()
   readonly #draws = new Map<number, Plan[]>()
   readonly #prefills = new Map<number, Plan>()
+  readonly #copyings = new Map<string, Plan>()
 
   constructor(
     readonly engine: Engine,
@@ -105,73 +107,91 @@ export class SamplingPlans {
 
   /** One token for each row of the table: everything up to the logits. */
   body(rows: number): Plan {
-    return this.#remember(this.#bodies, rows, () => {
-      const { shape, weights } = this.engine
-      const dispatches = [
-        ...this.#embed(rows, 'slots'),
-        ...this.#layers(rows, 'slots'),
-        ...productDispatches({
-          name: 'head',
-          direction: 'forward',
-          M: rows,
-          input: this.#x,
-          matrix: weights.head,
-          tile: samplingTile(this.#order(shape.vocabulary, shape.width), rows, shape.vocabulary),
-          norm: { gain: weights.finalNorm, width: shape.card.width, epsilon: shape.card.normEpsilon },
-          scratch: this.#scratch,
-          output: this.#logits,
-        }),
-      ]
-      return new Plan(this.engine.pipelines, dispatches)
-    })
+    return this.#remember(this.#bodies, rows, () => new Plan(this.engine.pipelines, this.bodyDispatches(rows)))
+  }
+
+  bodyDispatches(rows: number): Dispatch[] {
+    const { shape, weights, variants } = this.engine
+    return [
+      ...this.#embed(rows, 'slots'),
+      ...this.#layers(rows, 'slots'),
+      ...productDispatches({
+        name: 'head',
+        direction: 'forward',
+        M: rows,
+        input: this.#x,
+        matrix: weights.head,
+        tile: samplingTile(this.#order(shape.vocabulary, shape.width), rows, shape.vocabulary),
+        variants,
+        norm: { gain: weights.finalNorm, width: shape.card.width, epsilon: shape.card.normEpsilon },
+        scratch: this.#scratch,
+        output: this.#logits,
+      }),
+    ]
   }
 
   /** Draws one token per row, as the block's step `step`. */
   draw(rows: number, step: number): Plan {
-    const plans = this.#remember(this.#draws, rows, () => {
-      const { shape, pipelines } = this.engine
-      const kernel = draw({ vocabulary: shape.card.vocabulary, stride: shape.vocabulary })
-      return Array.from({ length: STEPS_PER_BLOCK }, (_, index) => {
-        const drawn = { buffer: this.drawn, offset: index * rows * 16, size: rows * 16 }
-        const buffers: Bound[] = [this.#logits, this.rowTable, this.rule, this.slots, this.seen, drawn]
-        return new Plan(pipelines, [{ kernel, buffers, workgroups: [rows] }])
-      })
-    })
+    const plans = this.#remember(this.#draws, rows, () =>
+      Array.from(
+        { length: STEPS_PER_BLOCK },
+        (_, index) => new Plan(this.engine.pipelines, [this.drawDispatch(rows, index)]),
+      ),
+    )
     return plans[step]
+  }
+
+  drawDispatch(rows: number, step: number): Dispatch {
+    const { shape } = this.engine
+    const kernel = draw({ vocabulary: shape.card.vocabulary, stride: shape.vocabulary })
+    const drawn = { buffer: this.drawn, offset: step * rows * 16, size: rows * 16 }
+    return {
+      kernel,
+      buffers: [this.#logits, this.rowTable, this.rule, this.slots, this.seen, drawn],
+      workgroups: [rows],
+    }
   }
 
   /** Reads in `rows` tokens of `prefillIds` at the places of `prefillRows`: keys and values only. */
   prefill(rows: number): Plan {
-    return this.#remember(this.#prefills, rows, () => {
-      const dispatches = [...this.#embed(rows, 'ids'), ...this.#layers(rows, 'rows')]
-      return new Plan(this.engine.pipelines, dispatches)
-    })
+    return this.#remember(this.#prefills, rows, () => new Plan(this.engine.pipelines, this.prefillDispatches(rows)))
   }
 
-  /** Copies up to `count` positions between slots, `copies` entries of the table. */
-  copy(copies: number, count: number): Plan {
-    const { card } = this.engine.shape
-    const shape = { kvHeads: card.kvHeads, headWidth: card.headWidth, positions: this.size.positions }
-    const kernel = copyCache(shape)
-    return new Plan(
-      this.engine.pipelines,
-      this.#keys.map((keys, layer) => ({
-        kernel,
-        buffers: [keys, this.#values[layer], this.copies],
-        workgroups: copyCacheWorkgroups(shape, copies, count),
-      })),
-    )
+  prefillDispatches(rows: number): Dispatch[] {
+    return [...this.#embed(rows, 'ids'), ...this.#layers(rows, 'rows')]
+  }
+
+  /** Writes the table of copies, (from slot, to slot, count) each and at most `maxRows`, for the plan that it gives. */
+  copy(copies: [number, number, number][]): Plan {
+    const { pipelines, device, shape } = this.engine
+    const { kvHeads, headWidth } = shape.card
+    // Sizes are bucketed, so that few plans are made; an entry to spare copies nothing.
+    const entries = Math.min(this.maxRows, padTo(copies.length, 16))
+    const count = padTo(Math.max(...copies.map(([, , positions]) => positions)), 64)
+    const table = new Uint32Array(entries * 4)
+    for (const [i, [from, to, positions]] of copies.entries()) table.set([from, to, 0, positions], 4 * i)
+    device.queue.writeBuffer(this.copies, 0, table)
+    return this.#remember(this.#copyings, `${entries} ${count}`, () => {
+      const cache = { kvHeads, headWidth, positions: this.size.positions }
+      const kernel = copyCache(cache)
+      const workgroups = copyCacheWorkgroups(cache, entries, count)
+      const buffersOf = (keys: GPUBuffer, layer: number) => [keys, this.#values[layer], this.copies]
+      return new Plan(
+        pipelines,
+        this.#keys.map((keys, layer) => ({ kernel, buffers: buffersOf(keys, layer), workgroups })),
+      )
+    })
   }
 
   dispose(): void {
     this.engine.memory.free(...this.#buffers)
   }
 
-  #remember<T>(known: Map<number, T>, rows: number, make: () => T): T {
-    let value = known.get(rows)
+  #remember<K, T>(known: Map<K, T>, key: K, make: () => T): T {
+    let value = known.get(key)
     if (value === undefined) {
       value = make()
-      known.set(rows, value)
+      known.set(key, value)
     }
     return value
   }
@@ -225,7 +245,7 @@ export class SamplingPlans {
       addend?: GPUBuffer | null
     },
   ): Dispatch[] {
-    const { weights, staging, staged } = this.engine
+    const { weights, staging, staged, variants } = this.engine
     const matrix = weights.layers[layer].products[product]
     const { rank, a, b } = staging.layers[layer][product]
     const dispatches: Dispatch[] = []
@@ -240,6 +260,7 @@ export class SamplingPlans {
           matrix: factor,
           part: { words: region(staged, a), scales: null, rows: rank },
           tile: samplingTile(this.#order(rank, matrix.columns), rows, rank),
+          variants,
           // The row's scale multiplies base and extension together, so it is left to the product.
           norm: options.norm ? { gain: options.norm.gain } : undefined,
           scratch: this.#scratch,
@@ -255,6 +276,7 @@ export class SamplingPlans {
         input,
         matrix,
         tile: samplingTile(this.#order(matrix.rows, matrix.columns, rank), rows, matrix.rows),
+        variants,
         extension: rank > 0 ? { rank, u: this.#u, e: region(staged, b) } : null,
         ...options,
         scratch: this.#scratch,
@@ -277,6 +299,7 @@ export class SamplingPlans {
       positions: this.size.positions,
       outStride,
       place,
+      shuffles: this.engine.variants.lanes(`attend.cache/${card.heads}x${card.kvHeads}x${card.headWidth}`),
     }
     const norms = card.queryKeyNorm ? [queryNorm!, keyNorm!] : []
     const [keys, values] = [this.#keys[index], this.#values[index]]
@@ -302,8 +325,4 @@ export class SamplingPlans {
       },
     ]
   }
-}
-
-export function region(buffer: GPUBuffer, { offset, size }: { offset: number; size: number }): Bound {
-  return { buffer, offset: offset * 4, size: Math.max(4, size * 4) }
 }

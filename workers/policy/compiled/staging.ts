@@ -3,6 +3,7 @@
 // the flat vector of adapter.ts, and where it goes back to as a gradient.
 
 import { NOTHING, SCALED } from '../../gpu/kernels/stage.ts'
+import type { Bound } from '../../gpu/plan.ts'
 import type { Layout, LoraOptions } from '../adapter.ts'
 import { type Projection, projectionPath } from '../card.ts'
 import { PRODUCTS, type Product, padTo, productRows, productWidths, type Shape } from './shape.ts'
@@ -11,6 +12,11 @@ import { PRODUCTS, type Product, padTo, productRows, productWidths, type Shape }
 export interface Region {
   offset: number
   size: number
+}
+
+/** A region of a buffer that is laid out as the staged one. */
+export function region(buffer: GPUBuffer, { offset, size }: Region): Bound {
+  return { buffer, offset: offset * 4, size: Math.max(4, size * 4) }
 }
 
 export interface StagedProduct {
@@ -36,7 +42,7 @@ export function planStaging(shape: Shape, layout: Layout, lora: LoraOptions): St
   const { card } = shape
   const slots = new Map(layout.slots.map((slot) => [slot.name, slot]))
   let size = 0
-  const region = (length: number): Region => {
+  const claim = (length: number): Region => {
     const made = { offset: size, size: length }
     size = padTo(size + length, 64)
     return made
@@ -49,7 +55,7 @@ export function planStaging(shape: Shape, layout: Layout, lora: LoraOptions): St
       const { input, output } = productWidths(shape, product)
       const adapted = productRows(card, product).filter(({ projection }) => lora.targetModules.includes(projection))
       const rank = padTo(adapted.length * lora.r, 16)
-      const staged = { rank, a: region(rank * input), b: region(output * rank) }
+      const staged = { rank, a: claim(rank * input), b: claim(output * rank) }
       products[product] = staged
       adapted.forEach(({ projection, rows, place }, index) => {
         const prefix = `base_model.model.${projectionPath(layer, projection as Projection)}`

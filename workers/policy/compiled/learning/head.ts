@@ -65,8 +65,9 @@ export class Head {
 
   /** `keep` also leaves the unit-slope gradients in `unit`. */
   dispatches(N: number, keep: boolean): Dispatch[] {
-    const { weights, shape, limits } = this.engine
+    const { weights, shape, limits, variants } = this.engine
     const matrix = weights.head
+    const lanes = variants.lanes(`head.chunk/${shape.vocabulary}`)
     const states: Bound = { buffer: this.#states, offset: 0, size: N * STATE_NUMBERS * 4 }
     const list: Dispatch[] = []
     for (const [index, start] of this.#starts.entries()) {
@@ -82,11 +83,12 @@ export class Head {
           matrix,
           part,
           tile: learningTile(N, rows, matrix.columns, 0, limits, true),
+          variants,
           scratch: this.#chunk,
           output: this.#chunk,
         }),
         {
-          kernel: headChunk({ vocabulary: shape.card.vocabulary, columns: rows }),
+          kernel: headChunk({ vocabulary: shape.card.vocabulary, columns: rows, lanes }),
           buffers: [this.#chunk, this.targets, this.inverseTemperatures, start, states, this.#rescale],
           workgroups: headChunkWorkgroups(N),
         },
@@ -101,6 +103,7 @@ export class Head {
           matrix,
           part,
           tile: learningTile(N, matrix.columns, rows, 0, limits, false),
+          variants,
           // The first chunk starts the sum anew: nothing of an earlier pass, finite or not, is read.
           ...(index === 0 ? {} : { epilogue: 'rescaled' as const, addend: this.#rescale }),
           scratch: this.unit,

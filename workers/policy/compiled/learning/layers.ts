@@ -1,5 +1,6 @@
 // One layer, forwards and backwards, as dispatches over M packed tokens.
 
+import type { Kernel } from '../../../gpu/kernel.ts'
 import { norm, normBackward, normWorkgroups } from '../../../gpu/kernels/norm.ts'
 import { outer, outerWorkgroups } from '../../../gpu/kernels/outer.ts'
 import { sumParts, sumPartsWorkgroups } from '../../../gpu/kernels/sumParts.ts'
@@ -7,9 +8,8 @@ import { swiglu, swigluBackward, swigluWorkgroups } from '../../../gpu/kernels/s
 import type { Bound, Dispatch } from '../../../gpu/plan.ts'
 import type { Engine } from '../engine.ts'
 import { productDispatches } from '../product.ts'
-import { region } from '../samplingPlans.ts'
 import type { Product } from '../shape.ts'
-import type { Region } from '../staging.ts'
+import { type Region, region } from '../staging.ts'
 import { learningTile } from '../tiles.ts'
 import type { Activations, LayerBuffers } from './activations.ts'
 import { attentionBackward, attentionForward, type RowTables } from './attention.ts'
@@ -85,12 +85,17 @@ function normed(
   M: number,
   which: 'input' | 'output',
 ): Dispatch {
-  const { shape, weights } = engine
+  const { weights } = engine
   const b = activations.layers[index]
   const { inputNorm, outputNorm } = weights.layers[index]
-  const kernel = norm({ columns: shape.card.width, width: shape.width, epsilon: shape.card.normEpsilon })
+  const kernel = normKernel(engine)
   const buffers = which === 'input' ? [b.x, inputNorm, b.y1, b.s1] : [b.between, outputNorm, b.y2, b.s2]
   return { kernel, buffers, workgroups: normWorkgroups(M) }
+}
+
+export function normKernel({ shape, variants }: Engine): Kernel {
+  const { width, normEpsilon: epsilon } = shape.card
+  return norm({ columns: width, width: shape.width, epsilon, lanes: variants.lanes(`norm/${shape.width}`) })
 }
 
 function gated({ engine }: LearningContext, b: LayerBuffers, M: number): Dispatch {
@@ -106,8 +111,9 @@ export function normGradient(
   scale: GPUBuffer,
   add = true,
 ): Dispatch {
-  const { shape } = engine
-  const kernel = normBackward({ columns: shape.card.width, width: shape.width }, add)
+  const { shape, variants } = engine
+  const lanes = variants.lanes(`norm.backward/${shape.width}`)
+  const kernel = normBackward({ columns: shape.card.width, width: shape.width, lanes }, add)
   return { kernel, buffers: [dy, x, gain, scale, activations.work.dx], workgroups: normWorkgroups(M) }
 }
 
@@ -153,6 +159,7 @@ function lowRank(
     input,
     ...factor(engine, rank, columns, a),
     tile: learningTile(M, rank, columns, 0, engine.limits, true),
+    variants: engine.variants,
     scratch: u,
     output: u,
   })
@@ -167,7 +174,7 @@ function fullProduct(
   output: GPUBuffer,
   residual?: GPUBuffer,
 ): Dispatch[] {
-  const { weights, staging, limits, staged } = engine
+  const { weights, staging, limits, staged, variants } = engine
   const layer = weights.layers[index]
   const matrix = layer.products[product]
   const { rank, b } = staging.layers[index][product]
@@ -179,6 +186,7 @@ function fullProduct(
     input,
     matrix,
     tile: learningTile(M, matrix.rows, matrix.columns, rank, limits, true),
+    variants,
     extension: rank > 0 ? { rank, u: activations.layers[index].u[product], e: region(staged, b) } : null,
     epilogue: residual ? 'residual' : bias ? 'bias' : 'store',
     addend: residual ?? bias,
@@ -198,7 +206,7 @@ function backwardProduct(
   dInput: GPUBuffer | null,
 ): Dispatch[] {
   const { engine, activations } = context
-  const { weights, staging, limits, staged } = engine
+  const { weights, staging, limits, staged, variants } = engine
   const matrix = weights.layers[index].products[product]
   const { rank, a, b } = staging.layers[index][product]
   const { dU } = activations
@@ -212,6 +220,7 @@ function backwardProduct(
         input: dOut,
         ...factor(engine, matrix.rows, rank, b),
         tile: learningTile(M, rank, matrix.rows, 0, limits, false),
+        variants,
         scratch: dU,
         output: dU,
       }),
@@ -228,6 +237,7 @@ function backwardProduct(
         input: dOut,
         matrix,
         tile: learningTile(M, matrix.columns, matrix.rows, rank, limits, false),
+        variants,
         extension: rank > 0 ? { rank, u: dU, e: region(staged, a) } : null,
         scratch: dInput,
         output: dInput,

@@ -2,14 +2,14 @@
 
 import { embed, embedWorkgroups } from '../../../gpu/kernels/embed.ts'
 import { gatherRows, gatherWorkgroups, placesOf, scatterRows } from '../../../gpu/kernels/gather.ts'
-import { norm, normWorkgroups } from '../../../gpu/kernels/norm.ts'
+import { normWorkgroups } from '../../../gpu/kernels/norm.ts'
 import { type Dispatch, Plan, submit } from '../../../gpu/plan.ts'
 import type { Row } from '../../policy.ts'
 import type { Engine } from '../engine.ts'
 import { Activations, largestFactor, type Recompute } from './activations.ts'
 import { RowTables } from './attention.ts'
 import { Head } from './head.ts'
-import { type LearningContext, layerBackward, layerForward, normGradient } from './layers.ts'
+import { type LearningContext, layerBackward, layerForward, normGradient, normKernel } from './layers.ts'
 import { type Packed, packRows } from './packing.ts'
 
 export interface Scores {
@@ -127,42 +127,54 @@ export class Learning {
     return plan
   }
 
+  /** Everything that a pass of this size runs, forwards and backwards. */
+  dispatches(packed: Packed): Dispatch[] {
+    this.#context.tables.write(packed)
+    return [...this.#forward(packed.tokens, packed.targets, true), ...this.#backward(packed.tokens)]
+  }
+
   #forwardPlan({ tokens: M, targets: N }: Packed, keep: boolean): Plan {
+    return this.#remember(`forward ${M} ${N} ${keep} ${this.#context.tables.size}`, () => this.#forward(M, N, keep))
+  }
+
+  #forward(M: number, N: number, keep: boolean): Dispatch[] {
     const context = this.#context
     const { shape, weights } = this.engine
     const { layers, last } = context.activations
-    return this.#remember(`forward ${M} ${N} ${keep} ${context.tables.size}`, () => {
-      const { embedding } = weights
-      const spec = {
-        vocabulary: shape.card.vocabulary,
-        width: shape.width,
-        format: embedding.format,
-        tokens: 'ids' as const,
-      }
-      const table = embedding.scales ? [embedding.words, embedding.scales] : [embedding.words]
-      return [
-        { kernel: embed(spec), buffers: [...table, this.#ids, layers[0].x], workgroups: embedWorkgroups(spec, M) },
-        ...layers.flatMap((_, index) => layerForward(context, index, M, layers[index + 1]?.x ?? last)),
-        {
-          kernel: norm({ columns: shape.card.width, width: shape.width, epsilon: shape.card.normEpsilon }),
-          buffers: [last, weights.finalNorm, this.#hidden, this.#finalScale],
-          workgroups: normWorkgroups(M),
-        },
-        {
-          kernel: gatherRows(shape.width),
-          buffers: [this.#hidden, this.#sources, this.#head.hidden],
-          workgroups: gatherWorkgroups(shape.width, N),
-        },
-        ...this.#head.dispatches(N, keep),
-      ]
-    })
+    const { embedding } = weights
+    const spec = {
+      vocabulary: shape.card.vocabulary,
+      width: shape.width,
+      format: embedding.format,
+      tokens: 'ids' as const,
+    }
+    const table = embedding.scales ? [embedding.words, embedding.scales] : [embedding.words]
+    return [
+      { kernel: embed(spec), buffers: [...table, this.#ids, layers[0].x], workgroups: embedWorkgroups(spec, M) },
+      ...layers.flatMap((_, index) => layerForward(context, index, M, layers[index + 1]?.x ?? last)),
+      {
+        kernel: normKernel(this.engine),
+        buffers: [last, weights.finalNorm, this.#hidden, this.#finalScale],
+        workgroups: normWorkgroups(M),
+      },
+      {
+        kernel: gatherRows(shape.width),
+        buffers: [this.#hidden, this.#sources, this.#head.hidden],
+        workgroups: gatherWorkgroups(shape.width, N),
+      },
+      ...this.#head.dispatches(N, keep),
+    ]
   }
 
   #backwardPlan({ tokens: M }: Packed): Plan {
+    return this.#remember(`backward ${M} ${this.#context.tables.size}`, () => this.#backward(M))
+  }
+
+  #backward(M: number): Dispatch[] {
     const context = this.#context
     const { shape, weights } = this.engine
     const { layers, last, work } = context.activations
-    return this.#remember(`backward ${M} ${context.tables.size}`, () => [
+    return [
       {
         kernel: scatterRows(shape.width),
         buffers: [this.#head.unit, this.#slopes, this.#places, work.dy],
@@ -170,6 +182,6 @@ export class Learning {
       },
       normGradient(context, M, work.dy, last, weights.finalNorm, this.#finalScale, false),
       ...layers.map((_, index) => layers.length - 1 - index).flatMap((index) => layerBackward(context, index, M)),
-    ])
+    ]
   }
 }
