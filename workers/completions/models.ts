@@ -2,7 +2,7 @@
 
 import type { Device } from '../gpu/device.ts'
 import { adapterLayout, flatten, type LoraOptions } from '../policy/adapter.ts'
-import { type Model, openModel } from '../policy/load.ts'
+import { describeModel, type Model, openModel } from '../policy/load.ts'
 import type { Policy } from '../policy/policy.ts'
 import { readAdapter } from '../policy/readAdapter.ts'
 import type { Read } from '../policy/weights.ts'
@@ -160,21 +160,12 @@ function filesOf(files: ExportedFile[]): Read {
 }
 
 function describe({ key }: ModelSource, model: Model, policy: Policy, device: Device): OpenedModel {
-  const { card, hash, name } = model
   const { backend, adapter, software, features, selfTest, memoryLimitBytes } = device
   return {
     key,
-    description: {
-      name,
-      parameters: policy.parameters,
-      trainableParameters: policy.trainableParameters,
-      layers: card.layers,
-      width: card.width,
-      vocabulary: card.vocabulary,
-      hash,
-    },
+    description: describeModel(model, policy),
     device: { backend, adapter, software, features, selfTest, memoryLimitBytes },
-    maxLength: card.maxLength,
+    maxLength: model.card.maxLength,
     tools: false,
   }
 }

@@ -44,6 +44,15 @@ export interface OpenOptions {
   onCard?: (card: Card) => void
 }
 
+/** What a trainer or a server tells of the model that it opened. */
+export function describeModel(
+  { name, card, hash }: Model,
+  { parameters, trainableParameters }: { parameters: number; trainableParameters: number },
+) {
+  const { layers, width, vocabulary } = card
+  return { name, parameters, trainableParameters, layers, width, vocabulary, hash }
+}
+
 /** A weight file up to here is read once and kept in memory; a larger one is read in the parts that are asked for. */
 const KEPT_WHOLE_BYTES = 64 * 2 ** 20
 
