@@ -53,6 +53,16 @@ export interface Job {
   wantsSecrets?: boolean
 }
 
+/** One time for which a job had its GPUs: a batch system may begin a job anew. */
+export interface JobStart {
+  startedAt: number
+  /** null while it goes on. */
+  endedAt: number | null
+  nodes: string[]
+  /** On all nodes together. */
+  gpus: number
+}
+
 /** What runs of this engine can give and be asked for; the page hides the rest. */
 export interface EngineCapabilities {
   /** Cancel lets the run save first. */
@@ -118,6 +128,10 @@ export interface Engine {
   submit(spec: JobSpec, key: string): Promise<{ engineId: string }>
   /** null where the engine has never heard of it. */
   get(engineId: string): Promise<Job | null>
+  /** When a job had GPUs, as far as the engine has seen. Only for engines that share them out. */
+  starts?(engineId: string): Promise<JobStart[]>
+  /** The operator's price of a GPU for an hour; undefined where none is named. */
+  readonly pricePerGpuHour?: number
   /** Every job that the engine remembers, for adopting those whose submit was cut off. */
   list(): Promise<(Job & { key: string })[]>
   /** Asks for an end; the job's state tells when it has come. `graceful` lets it save. */

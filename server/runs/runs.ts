@@ -16,7 +16,7 @@ import { engineOf, loadConfig } from './preview.ts'
 import { noRun, Refused } from './problem.ts'
 import { type CloneRequest, REMEMBERED_MS, type SubmitRequest } from './requests.ts'
 import { refuseWithoutRoom } from './room.ts'
-import { attemptView, type RunDetails, type RunView, viewOf } from './views.ts'
+import { type AttemptView, attemptView, type RunDetails, type RunView, viewOf } from './views.ts'
 
 export interface Filter {
   states?: string[]
@@ -103,10 +103,18 @@ export class Runs {
     return {
       ...viewOf(row),
       config: JSON.parse(row.config_json),
-      attempts: attempts.map(attemptView),
+      attempts: await Promise.all(attempts.map((row) => this.#attemptView(row))),
       capabilities: engine?.capabilities ?? NOTHING,
       queuePosition: job?.queuePosition ?? null,
+      pricePerGpuHour: engine?.pricePerGpuHour ?? null,
     }
+  }
+
+  async #attemptView(row: AttemptRow): Promise<AttemptView> {
+    const engine = this.context.engines.get(row.engine)
+    const starts =
+      engine?.starts && (row.engine_id === null ? [] : await engine.starts(row.engine_id).catch(() => null))
+    return attemptView(row, starts ?? null)
   }
 
   /** The row of a run that the caller may see. */

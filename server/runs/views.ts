@@ -3,7 +3,7 @@
 import type { Note, Problem } from '../../configs/load.ts'
 import type { RunConfig } from '../../configs/schema.ts'
 import type { GroupRecord, Metrics } from '../../workers/protocol.ts'
-import type { EngineCapabilities, EngineCard, JobState } from '../engines/engine.ts'
+import type { EngineCapabilities, EngineCard, JobStart, JobState } from '../engines/engine.ts'
 import type { AttemptRow, RunRow } from '../store/tables/runs.ts'
 
 export type RunStatus = JobState
@@ -47,6 +47,8 @@ export interface AttemptView {
   createdAt: number
   startedAt: number | null
   endedAt: number | null
+  /** When it had GPUs, begun anew or not; null where its engine shares none out. */
+  starts: JobStart[] | null
 }
 
 export interface RunDetails extends RunView {
@@ -56,6 +58,8 @@ export interface RunDetails extends RunView {
   capabilities: EngineCapabilities
   /** 0 for the next to start; null where it does not wait or the engine does not say. */
   queuePosition: number | null
+  /** The operator's price of a GPU for an hour, in no currency that we know; null where none is named. */
+  pricePerGpuHour: number | null
 }
 
 export interface MeasurementView {
@@ -162,7 +166,7 @@ export function viewOf(row: RunRow): RunView {
   }
 }
 
-export function attemptView(row: AttemptRow): AttemptView {
+export function attemptView(row: AttemptRow, starts: JobStart[] | null): AttemptView {
   return {
     number: row.number,
     engine: row.engine,
@@ -174,5 +178,6 @@ export function attemptView(row: AttemptRow): AttemptView {
     createdAt: row.created_at,
     startedAt: row.started_at,
     endedAt: row.ended_at,
+    starts,
   }
 }

@@ -14,6 +14,7 @@ import {
   type Job,
   type JobFile,
   type JobSpec,
+  type JobStart,
   type LogPart,
 } from '../engine.ts'
 import { sizeOfFolder } from '../local/runFiles.ts'
@@ -26,6 +27,7 @@ import { slug } from './names.ts'
 import { compiled, type PrepareOptions, prepare, writeSecrets } from './prepare.ts'
 import { type Launch, type Scheduler, type Sighting, Unreachable } from './scheduler.ts'
 import { SCRIPT, scriptEnvironment } from './script.ts'
+import { startsAfter } from './starts.ts'
 
 export interface FullSizeOptions {
   /** On the server's own disk: what it remembers of its jobs. */
@@ -266,7 +268,7 @@ export class FullSizeEngine implements Engine {
     if (isFinal(sighting.state)) return this.#ended(record, sighting)
     if (sighting.state === 'running') sighting = await this.#failing(record, layout, sighting)
     if (sighting.restarts > (record.seen?.restarts ?? 0)) sighting.reason ??= 'Its node died, and it is started again.'
-    if (changed(record.seen, sighting)) await this.#book.write({ ...(await this.#latest(record)), seen: sighting })
+    if (changed(record.seen, sighting)) await this.#remember(record, sighting)
     if (
       record.cancel === 'graceful' &&
       Date.now() - (record.cancelledAt ?? 0) > 1000 * (this.#options.graceSeconds ?? 300)
@@ -286,13 +288,29 @@ export class FullSizeEngine implements Engine {
 
   async #ended(record: JobRecord, sighting: Sighting): Promise<Job> {
     const seen = { ...sighting, endedAt: sighting.endedAt ?? Date.now() }
-    await this.#book.write({ ...(await this.#latest(record)), seen })
+    await this.#remember(record, seen)
     const secrets = join(new RunLayout(this.#options.runsRoot, record.run).attempt(record.attempt), 'secrets')
     await rm(secrets, { force: true }).catch(() => {})
     return jobOf(record, seen)
   }
 
+  async #remember(record: JobRecord, seen: Sighting): Promise<void> {
+    const latest = await this.#latest(record)
+    // The small job that writes the one for several nodes has none.
+    const gpus = latest.step === 'render' ? 0 : gpusOf(latest.config)
+    const starts = gpus === 0 ? [] : startsAfter(latest.starts ?? [], seen, gpus, Date.now())
+    await this.#book.write({ ...latest, seen, starts })
+  }
+
   #latest = async (record: JobRecord): Promise<JobRecord> => (await this.#book.read(record.key)) ?? record
+
+  async starts(engineId: string): Promise<JobStart[]> {
+    return (await this.#book.read(engineId))?.starts ?? []
+  }
+
+  get pricePerGpuHour(): number | undefined {
+    return this.#options.pricePerGpuHour
+  }
 
   async list(): Promise<(Job & { key: string })[]> {
     const jobs = await Promise.all(

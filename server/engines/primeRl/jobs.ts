@@ -4,6 +4,7 @@ import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RunConfig } from '../../../configs/schema.ts'
 import { ULID } from '../../store/ids.ts'
+import type { JobStart } from '../engine.ts'
 import type { Sighting } from './scheduler.ts'
 
 export interface JobRecord {
@@ -25,6 +26,8 @@ export interface JobRecord {
   submittedAt: number
   /** The last answer, which stands where the batch system has forgotten the job. */
   seen: Sighting | null
+  /** When it had its GPUs; absent in what an older server wrote. */
+  starts?: JobStart[]
   /** Asked to end. */
   cancel: 'graceful' | 'now' | null
   cancelledAt: number | null
