@@ -19,7 +19,7 @@ export interface Device {
   selfTest: { passed: boolean; sentence: string }
   /** Present on the WebGPU backend only. */
   gpu: GPUDevice | null
-  /** Resolves with a sentence when the device is gone. */
+  /** Resolves with a sentence when the device is gone, or can no longer be believed. */
   lost: Promise<string>
   dispose(): void
 }
@@ -108,7 +108,7 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
   const { WebGPUBackend } = await import('@tensorflow/tfjs-backend-webgpu')
   if (software) useSoftwareKernels()
   // Kernels are registered under the name of the backend, so ours takes the place of the one tfjs would make.
-  tf.removeBackend('webgpu')
+  if (tf.findBackendFactory('webgpu')) tf.removeBackend('webgpu')
   tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), 5)
   // Small tensors stay on the GPU, and one matrix kernel serves every shape, so that a sum over K has one order
   // whatever the batch (3: MatMulPackedProgram).
@@ -118,9 +118,6 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
   tf.env().set('WEBGPU_DEFERRED_SUBMIT_BATCH_SIZE', 32)
   if (!(await tf.setBackend('webgpu'))) throw new Error('tfjs could not start on the device.')
   await tf.ready()
-  const lost = gpu.lost.then(
-    (info) => `The GPU device was lost${info.message ? `: ${info.message.split('\n')[0]}` : '.'}`,
-  )
   return {
     backend: 'webgpu',
     adapter: name,
@@ -130,12 +127,32 @@ async function openWebGPU(hardwareOnly: boolean): Promise<Device> {
     memoryLimitBytes: null,
     selfTest: await selfTest(),
     gpu,
-    lost,
+    lost: Promise.race([lossOf(gpu), errorOf(gpu)]),
     dispose() {
       tf.removeBackend('webgpu')
       gpu.destroy()
     },
   }
+}
+
+async function lossOf(gpu: GPUDevice): Promise<string> {
+  const { message } = await gpu.lost
+  return `The GPU device was lost${message ? `: ${message.split('\n')[0]}` : '.'}`
+}
+
+// A command that the device refuses leaves whatever it was to write as it was: numbers after it mean nothing.
+function errorOf(gpu: GPUDevice): Promise<string> {
+  return new Promise((resolve) => {
+    gpu.onuncapturederror = ({ error }) => {
+      const said = error.message.trim().split('\n')[0]
+      const memory = typeof GPUOutOfMemoryError !== 'undefined' && error instanceof GPUOutOfMemoryError
+      resolve(
+        memory
+          ? `The GPU has no memory left (${said}). Close other programs that use it, or lower browser.token_budget or browser.slots, or hold the frozen weights in a smaller browser.base_dtype.`
+          : `The GPU refused a command, and what it computes from then on means nothing: ${said}. Update the graphics driver, or set browser.engine to "plain".`,
+      )
+    }
+  })
 }
 
 function plainInfo({ vendor, architecture, device, description }: GPUAdapterInfo) {
