@@ -2,7 +2,11 @@
 // anchors beside them, as ratios of one run.
 //
 //   npm run bench [-- --chrome PATH] [--work tiny,smol135,qwen05] [--formats f32,f16,int8,int4] [--policies compiled,plain]
-//       [--batches 1,8,64,256] [--verify] [--profile] [--load] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
+//       [--batches 1,8,64,256] [--variants trial|plain|subgroups|f16] [--trial] [--verify] [--profile] [--load] [--anchors]
+//       [--out FILE] [--built FOLDER] [--build-only]
+//
+// --variants: kernels as the start-up trial finds them (the default), all plain, or each in that variant where it has it;
+// --trial prints what the trial measured.
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cp, writeFile } from 'node:fs/promises'
@@ -13,6 +17,7 @@ import { serveFolder } from './serveFolder.mjs'
 /**
  * @typedef {import('./engine/measure.ts').Work} Work
  * @typedef {import('./engine/measure.ts').Measured & { error?: string }} Line
+ * @typedef {import('./engine/measure.ts').Tried} Tried
  * @typedef {{ model: string, dtype: string, B: number, graph_decode_tok_s?: number, compiled_train_tok_s?: number,
  *   eager_train_tok_s?: number }} Anchor
  */
@@ -29,6 +34,8 @@ const { values } = parseArgs({
     rows: { type: 'string', default: '' },
     recompute: { type: 'string', default: '' },
     profile: { type: 'boolean', default: false },
+    variants: { type: 'string', default: 'trial' },
+    trial: { type: 'boolean', default: false },
     verify: { type: 'boolean', default: false },
     load: { type: 'boolean', default: false },
     anchors: { type: 'string', default: '' },
@@ -66,11 +73,13 @@ async function run() {
   const results = []
   /** @type {object[]} */
   const verified = []
+  /** @type {Tried[]} */
+  const tried = []
   const began = new Date().toISOString()
   /** @type {string | null} */
   let device = null
   try {
-    for (const work of values.verify ? ['verify'] : plan()) {
+    for (const work of values.verify ? [{ verify: true, variants: values.variants }] : plan()) {
       const page = await browser.newPage()
       page.on('pageerror', (error) => console.error(error.message))
       page.on('console', (message) => message.type() === 'error' && console.error(message.text()))
@@ -83,6 +92,10 @@ async function run() {
         for (const message of heard) {
           if (message.device) device = message.device
           if (message.error) console.error(message.error)
+          if (message.tried) {
+            tried.push(message.tried)
+            if (values.trial) console.log(trialTable(message.tried))
+          }
           if (message.verified) {
             verified.push(message.verified)
             console.log(JSON.stringify(message.verified))
@@ -105,7 +118,17 @@ async function run() {
   for (const line of ratios(results, anchors)) console.log(line)
   if (values.out) {
     const commit = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root }).stdout?.toString().trim()
-    const report = { began, device, driver: driver(), chromium: values.chrome, commit, results, verified, anchors }
+    const report = {
+      began,
+      device,
+      driver: driver(),
+      chromium: values.chrome,
+      commit,
+      results,
+      tried,
+      verified,
+      anchors,
+    }
     await writeFile(values.out, `${JSON.stringify(report, null, 1)}\n`)
   }
 }
@@ -124,11 +147,23 @@ function plan() {
         decode: list(values.batches).map(Number),
         rows: values.rows === '' ? rowsOf[model] : Number(values.rows),
         recompute: /** @type {Work['recompute']} */ (values.recompute || undefined),
+        variants: /** @type {Work['variants']} */ (values.variants),
         profile: values.profile,
         load: values.load,
       })),
     ),
   )
+}
+
+/** @param {Tried} tried */
+function trialTable({ model, format, milliseconds, lines, notes }) {
+  const number = (/** @type {number | null} */ value) => (value === null ? '–' : value.toFixed(1)).padStart(9)
+  const rows = lines.map(
+    ({ key, variant, taken, plainMicroseconds, variantMicroseconds, difference, note }) =>
+      `    ${key.padEnd(32)} plain ${number(plainMicroseconds)} µs, ${variant.padEnd(9)} ${number(variantMicroseconds)} µs, ` +
+      `off by ${difference === null ? '–' : difference.toExponential(0)}: ${taken}${note ? ` (${note})` : ''}`,
+  )
+  return [`trial of ${model} ${format}, ${Math.round(milliseconds)} ms`, ...rows, ...notes].join('\n')
 }
 
 /** @param {Line} line */

@@ -2,21 +2,22 @@
 
 import { openDevice } from '../../workers/gpu/device.ts'
 import { measure, measureLoad, type Work } from './measure.ts'
-import { verify } from './verify.ts'
+import { type Verification, verify } from './verify.ts'
 
-self.onmessage = async ({ data }: MessageEvent<(Work | 'verify')[]>) => {
+self.onmessage = async ({ data }: MessageEvent<(Work | Verification)[]>) => {
   try {
     const device = await openDevice({ backend: 'webgpu', allowSoftware: true })
     postMessage({ device: device.adapter, features: device.features })
     for (const work of data) {
       try {
-        if (work === 'verify') await verify(device, (line) => postMessage({ verified: line }))
-        else if (work.load) await measureLoad(device, work, (line) => postMessage({ line }))
-        else await measure(device, work, (line) => postMessage({ line }))
+        const tell = (line: object) => postMessage({ line })
+        if ('verify' in work) await verify(device, work.variants, (line) => postMessage({ verified: line }))
+        else if (work.load) await measureLoad(device, work, tell)
+        else await measure(device, work, tell, (tried) => postMessage({ tried }))
       } catch (error) {
         postMessage({
           line: {
-            ...(work === 'verify' ? { policy: 'verify' } : work),
+            ...('verify' in work ? { policy: 'verify' } : work),
             error: error instanceof Error ? error.message : String(error),
           },
         })

@@ -4,6 +4,8 @@
 import type { Device } from '../../workers/gpu/device.ts'
 import type { WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
 import { GpuMemory } from '../../workers/gpu/memory.ts'
+import type { TrialLine } from '../../workers/gpu/trial.ts'
+import type { Variant } from '../../workers/gpu/variants.ts'
 import { formatsOf, loadFrozenWeights } from '../../workers/policy/compiled/frozen.ts'
 import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
 import { shapeOf } from '../../workers/policy/compiled/shape.ts'
@@ -20,6 +22,8 @@ export interface Work {
   /** Rows of the update; 0 for none. */
   rows: number
   recompute?: 'none' | 'elementwise' | 'layer'
+  /** Of kernels. */
+  variants?: 'trial' | Variant
   /** GPU time by kernel, of one repetition more. */
   profile?: boolean
   /** Only the loading of the weights. */
@@ -36,6 +40,16 @@ export interface Measured {
   gpuBytes: number
   owners?: Record<string, number>
   kernels?: { name: string; dispatches: number; milliseconds: number }[]
+}
+
+/** What a start-up trial found. */
+export interface Tried {
+  model: string
+  format: string
+  /** Of the whole trial. */
+  milliseconds: number
+  lines: TrialLine[]
+  notes: string[]
 }
 
 const PROMPT = 32
@@ -87,19 +101,28 @@ interface Instrumented extends Policy {
   engine?: { memory: { byOwner(): Record<string, number> } }
 }
 
-export async function measure(device: Device, work: Work, tell: (line: Measured) => void): Promise<void> {
+export async function measure(
+  device: Device,
+  work: Work,
+  tell: (line: Measured) => void,
+  tellTried: (tried: Tried) => void,
+): Promise<void> {
   const model = randomModel(work.model)
   const slots = Math.max(1, ...work.decode)
   const common = { model, device, trainable: 'adapters' as const, lora: LORA, seed: 1, slots }
-  const policy: Instrumented =
-    work.policy === 'plain'
-      ? await createPlainPolicy(common)
-      : await createCompiledPolicy({
-          ...common,
-          baseFormat: work.format,
-          recompute: work.recompute,
-          tokensPerPass: Math.max(256, work.rows * (PROMPT + SAMPLED)),
-        })
+  const compile = async () => {
+    const policy = await createCompiledPolicy({
+      ...common,
+      baseFormat: work.format,
+      recompute: work.recompute,
+      variants: work.variants,
+      tokensPerPass: Math.max(256, work.rows * (PROMPT + SAMPLED)),
+    })
+    const { milliseconds, lines, notes } = policy.variants
+    tellTried({ model: work.model, format: work.format, milliseconds, lines, notes })
+    return policy
+  }
+  const policy: Instrumented = work.policy === 'plain' ? await createPlainPolicy(common) : await compile()
   const say = (what: string, tokens: number, times: number[], extra: Partial<Measured> = {}) => {
     const milliseconds = median(times)
     const { policy: name, model: shape, format } = work

@@ -5,6 +5,7 @@
 import type { Device } from '../../workers/gpu/device.ts'
 import type { WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
 import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
+import type { VariantRequest } from '../../workers/policy/compiled/variants.ts'
 import { type Model, openModel } from '../../workers/policy/load.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { Completion, OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
@@ -31,8 +32,20 @@ export interface Verified {
   [name: string]: unknown
 }
 
-export async function verify(device: Device, tell: (line: Verified) => void): Promise<void> {
+export interface Verification {
+  verify: true
+  variants: VariantRequest
+}
+
+/** Of one run: what the first policy chose holds for all that follow. */
+type Chosen = Device & { variants: VariantRequest }
+
+export async function verify(found: Device, variants: VariantRequest, tell: (line: Verified) => void): Promise<void> {
   const model = await openModel(fetched, 'lab-tiny')
+  const first = await compiled(model, { ...found, variants }, 64)
+  const device: Chosen = { ...found, variants: first.variants.choices }
+  first.dispose()
+  tell({ what: 'variants of kernels', ...first.variants.choices, notes: first.variants.notes })
   await packing(model, device, tell)
   await parity(model, device, tell)
   await flatMemory(model, device, tell)
@@ -46,8 +59,9 @@ async function fetched(path: string, range?: { start: number; end: number }): Pr
   return range ? bytes.subarray(range.start, range.end) : bytes
 }
 
-function compiled(model: Model, device: Device, slots: number, baseFormat: WeightFormat = 'f32') {
-  return createCompiledPolicy({ model, device, lora: LORA, seed: 3, slots, baseFormat, tokensPerPass: 8192 })
+function compiled(model: Model, device: Chosen, slots: number, baseFormat: WeightFormat = 'f32') {
+  const { variants } = device
+  return createCompiledPolicy({ model, device, lora: LORA, seed: 3, slots, baseFormat, tokensPerPass: 8192, variants })
 }
 
 async function perturb(policy: Policy, deviation: number): Promise<void> {
@@ -92,7 +106,7 @@ function rowsOf(asked: Int32Array[], completions: Completion[]): Row[] {
   }))
 }
 
-async function packing(model: Model, device: Device, tell: (line: Verified) => void): Promise<void> {
+async function packing(model: Model, device: Chosen, tell: (line: Verified) => void): Promise<void> {
   const asked = prompts(model, 1600)
   const found: Completion[][] = []
   for (const slots of [64, 1, 256]) {
@@ -128,7 +142,7 @@ async function packing(model: Model, device: Device, tell: (line: Verified) => v
   }
 }
 
-async function parity(model: Model, device: Device, tell: (line: Verified) => void): Promise<void> {
+async function parity(model: Model, device: Chosen, tell: (line: Verified) => void): Promise<void> {
   const asked = prompts(model, 16)
   const ours = await compiled(model, device, 16)
   const plain = await createPlainPolicy({ model, device, trainable: 'adapters', lora: LORA, seed: 3, slots: 16 })
@@ -169,7 +183,7 @@ async function parity(model: Model, device: Device, tell: (line: Verified) => vo
   plain.dispose()
 }
 
-async function flatMemory(model: Model, device: Device, tell: (line: Verified) => void): Promise<void> {
+async function flatMemory(model: Model, device: Chosen, tell: (line: Verified) => void): Promise<void> {
   const policy = await compiled(model, device, 32)
   const bytes: number[] = []
   for (let step = 0; step < 200; step++) {
@@ -189,7 +203,7 @@ async function flatMemory(model: Model, device: Device, tell: (line: Verified) =
 
 // The loss of text that the f32 policy wrote, under each format: its difference to f32 is a divergence, and never negative
 // but for chance.
-async function formats(model: Model, device: Device, tell: (line: Verified) => void): Promise<void> {
+async function formats(model: Model, device: Chosen, tell: (line: Verified) => void): Promise<void> {
   const asked = prompts(model, 400)
   const author = await compiled(model, device, 64)
   const rows = rowsOf(asked, await sample(author, model, asked, 48))

@@ -98,7 +98,7 @@ describe('choices of another device', () => {
 
   it('are not tried again on a processor', async () => {
     const policy = await create('trial')
-    expect(policy.variants).toEqual({ choices: {}, lines: [], notes: [] })
+    expect(policy.variants).toEqual({ choices: {}, lines: [], notes: [], milliseconds: 0 })
     policy.dispose()
   })
 })

@@ -26,6 +26,8 @@ export interface ChosenVariants {
   lines: TrialLine[]
   /** What the user should know. */
   notes: string[]
+  /** That choosing took. */
+  milliseconds: number
 }
 
 const TOKENS = 1024
@@ -41,7 +43,8 @@ export async function chooseVariants(
   sizes: { slots: number; tokensPerPass: number },
 ): Promise<ChosenVariants> {
   const { offered } = engine.variants
-  const nothing = { choices: {}, lines: [], notes: [] }
+  const began = performance.now()
+  const nothing = { choices: {}, lines: [], notes: [], milliseconds: 0 }
   const earlier = typeof request === 'object' ? request : null
   const notes = earlier ? missing(earlier, engine.variants) : []
   if (request === 'plain' || (request === 'trial' && engine.limits.software)) return nothing
@@ -62,7 +65,7 @@ export async function chooseVariants(
       if (note === null || plainMicroseconds !== null) continue
       if (difference !== null || earlier) notes.push(`The ${variant} variant of ${key} is left out: ${note}.`)
     }
-    return { choices: choicesOf(lines), lines, notes }
+    return { choices: choicesOf(lines), lines, notes, milliseconds: performance.now() - began }
   } finally {
     scene.dispose()
   }
