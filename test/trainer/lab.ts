@@ -10,26 +10,13 @@ import { NodeRunLibrary } from '../../workers/storage/node.ts'
 import type { EnvironmentLink } from '../../workers/trainer/environmentGuard.ts'
 import { type Learner, LocalTrainer, type TrainerServices } from '../../workers/trainer.ts'
 import { type LettersOptions, LettersPort, SCRIPT, VOCABULARY } from './letters.ts'
+import { LETTERS_RUN } from './lettersRun.ts'
 import { type TableOptions, TablePolicy } from './tablePolicy.ts'
 
 export type ConfigInput = z.input<typeof runConfig>
 
-/** 4 questions, 4 answers each, short answers, a learning rate that a table likes. */
 export function labConfig(overrides: ConfigInput = {}): RunConfig {
-  return runConfig.parse({
-    model: 'table',
-    seed: 7,
-    max_steps: 6,
-    batch_size: 16,
-    rollouts_per_example: 4,
-    micro_batch_size: 3,
-    learning_rate: 0.1,
-    seq_len: 32,
-    sampling: { max_tokens: 6 },
-    env: [{ id: 'letters' }],
-    optimizer: { weight_decay: 0 },
-    ...overrides,
-  })
+  return runConfig.parse({ ...LETTERS_RUN, ...overrides })
 }
 
 export interface LabOptions {

@@ -7,6 +7,7 @@ import { build } from '../../../bin/prepare.mjs'
 import { ROOT } from '../../../build/paths.ts'
 import { load } from '../../../configs/load.ts'
 import type { RunConfig } from '../../../configs/schema.ts'
+import { LETTERS_RUN } from '../../trainer/lettersRun.ts'
 
 export interface Programs {
   /** A module that exports the stand-in's `openTrainer`. */
@@ -48,19 +49,7 @@ export async function buildPrograms(): Promise<Programs> {
 }
 
 /** A config that the server takes and the stand-in runs: the letters of test/trainer, whatever environment it names. */
-export const STAND_IN = {
-  model: 'table',
-  seed: 7,
-  max_steps: 6,
-  batch_size: 16,
-  rollouts_per_example: 4,
-  micro_batch_size: 3,
-  learning_rate: 0.1,
-  seq_len: 32,
-  sampling: { max_tokens: 6 },
-  env: [{ id: 'reverse-text' }],
-  optimizer: { weight_decay: 0 },
-}
+export const STAND_IN = { ...LETTERS_RUN, env: [{ id: 'reverse-text' }] }
 
 export function standInConfig(more: Record<string, unknown> = {}): RunConfig {
   const loaded = load({ ...STAND_IN, ...more })
