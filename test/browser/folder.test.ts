@@ -2,11 +2,11 @@
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type FolderServer, serveFolder } from '../../bench/serveFolder.mjs'
 import { build } from '../../bin/prepare.mjs'
 import { PAGE_DIST } from '../../build/paths.ts'
 import type { Listing } from '../../build/staticFiles.ts'
 import { openPage } from './harness.ts'
-import { type PlainServer, serveFolder } from './plainServer.ts'
 import { ended, eventsOf, play } from './playing.ts'
 import { npmStart, type Started } from './started.ts'
 
@@ -17,10 +17,10 @@ async function shown(page: Page): Promise<void> {
 }
 
 describe('the static folder under a sub-path of a plain file server', () => {
-  let server: PlainServer
+  let server: FolderServer
   beforeAll(async () => {
     await build(['web'])
-    server = await serveFolder(PAGE_DIST, '/some/where/')
+    server = await serveFolder(PAGE_DIST, { under: '/some/where/', isolated: false })
   }, 120_000)
   afterAll(() => server.close())
 

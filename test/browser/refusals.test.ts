@@ -6,17 +6,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type FolderServer, serveFolder } from '../../bench/serveFolder.mjs'
 import { build } from '../../bin/prepare.mjs'
 import { PAGE_DIST, ROOT } from '../../build/paths.ts'
 import { browserWithoutAdapter, openPage } from './harness.ts'
-import { type PlainServer, serveFolder } from './plainServer.ts'
 import { ended, eventsOf, newestRun, play, playButton } from './playing.ts'
 
 const QUICK = '#recipe=rl/reverse-text-nano&max_steps=1&batch_size=16&scheduler.warmup_steps=0&eval.num_examples=8'
 const WEIGHTS = join(ROOT, 'models/lab-nano/model.safetensors')
 
 let folder: string
-let server: PlainServer
+let server: FolderServer
 beforeAll(async () => {
   await build(['web'])
   // The page as it is handed out, with models of its reader's own beside it.
@@ -29,7 +29,7 @@ beforeAll(async () => {
   await model('cut-in-the-header', whole.subarray(0, 500))
   await model('without-a-norm', withoutTensor(whole, 'model.norm.weight'))
   await model('an-answer-of-a-proxy', Buffer.from('{"error": "too many requests, come back in a while"}'))
-  server = await serveFolder(folder, '/lab/')
+  server = await serveFolder(folder, { under: '/lab/', isolated: false })
 }, 120_000)
 afterAll(async () => {
   await server.close()

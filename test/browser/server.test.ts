@@ -5,11 +5,11 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { serveFolder } from '../../bench/serveFolder.mjs'
 import { build } from '../../bin/prepare.mjs'
 import { PAGE_DIST } from '../../build/paths.ts'
 import type { RunView } from '../../server/runs/views.ts'
 import { browser, openPage, type Watched } from './harness.ts'
-import { serveFolder } from './plainServer.ts'
 import { playButton, untilStep } from './playing.ts'
 import { npmStart, type Started } from './started.ts'
 
@@ -281,7 +281,7 @@ describe('a browser without WebGPU', () => {
 describe('a static folder', () => {
   it('knows of no server', async () => {
     await build(['web'])
-    const folder = await serveFolder(PAGE_DIST, '/lab/')
+    const folder = await serveFolder(PAGE_DIST, { under: '/lab/', isolated: false })
     const { page, requests, errors } = await openPage(`${folder.url}#${QUICK}`)
     await page.getByText('Nothing runs until you press Play').waitFor()
     await page.waitForLoadState('networkidle')
