@@ -99,6 +99,7 @@ function tests(): ViteUserConfig {
             name: 'cluster',
             include: ['test/cluster/live/*.test.ts'],
             environment: 'node',
+            globalSetup: ['test/cluster/support/probe.ts'],
             // One cluster at a time.
             fileParallelism: false,
             testTimeout: 120_000,

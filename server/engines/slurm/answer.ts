@@ -31,6 +31,13 @@ export interface SlurmComplaint {
   source: string
 }
 
+/** What newer versions say of each job that was to be ended. */
+export function statusesOf(answer: unknown): SlurmComplaint[] {
+  return listOf(isTable(answer) ? answer.status : undefined).flatMap(({ error }) =>
+    isTable(error) ? [{ number: Number(error.code ?? 0), sentence: textOf(error.message), source: '' }] : [],
+  )
+}
+
 /** Submits say `error_code`, queries `error_number`. */
 export function complaintsOf(answer: unknown): SlurmComplaint[] {
   return listOf(isTable(answer) ? answer.errors : undefined).map((error) => ({

@@ -1,8 +1,9 @@
-// slurmrestd as a few calls. Decides by job ids and error numbers, never by the HTTP status; a controller that is away and
-// a token that is bad answer alike, so a new token is tried once before anything is called away.
+// slurmrestd as a few calls. Decides by job ids and error numbers, and by the HTTP status only where newer versions say
+// nothing else; a controller that is away and a token that is bad may answer alike, so a new token is tried once before
+// anything is called away.
 
 import { isTable } from '../../../configs/path.ts'
-import { complaintsOf, listOf, type SlurmComplaint } from './answer.ts'
+import { complaintsOf, listOf, type SlurmComplaint, statusesOf } from './answer.ts'
 import { jobOf, nodeOf, partitionOf } from './decode.ts'
 import { dialectOf, type SlurmDialect } from './dialect.ts'
 import type { SlurmJob, SlurmJobSpec, SlurmNode, SlurmPartition } from './job.ts'
@@ -32,14 +33,38 @@ export class SlurmError extends Error {
 
 const NUMBER = {
   NO_CONTROLLER: -1,
+  NOT_READ: 9001,
   INVALID_PARTITION: 2000,
   ACCESS_DENIED: 2002,
+  USER_ID: 2010,
   UNAVAILABLE_RESOURCES: 2014,
   INVALID_JOB: 2017,
   HELD: 2042,
   INVALID_ACCOUNT: 2045,
   FINISHED: 2021,
   ALREADY_FINISHED: 2084,
+}
+
+/** A token that is bad or too old, and what looks like it: a controller that is away. */
+function wantsToken(answer: unknown, status: number, complaints: SlurmComplaint[]): boolean {
+  if (status === 511) return true
+  // What was asked for could not be read; that comes with NO_CONTROLLER's number too.
+  if (complaints.some(({ number }) => number === NUMBER.NOT_READ)) return false
+  const pings = listOf(isTable(answer) ? answer.pings : undefined)
+  if (pings.some(({ responding }) => responding === false) && !pings.some(({ responding }) => responding)) return true
+  return complaints.some(
+    ({ number, source }) => number === NUMBER.NO_CONTROLLER || number === 1007 || /load_ctl_conf/.test(source),
+  )
+}
+
+/** What newer versions say when the controller was not reached, or did not answer: something may have happened. */
+function isSilent(status: number, complaints: SlurmComplaint[]): boolean {
+  if (status === 502 || status === 504) return true
+  return complaints.some(
+    ({ number, source }) =>
+      [1000, 1800, 5000].some((first) => number >= first && number < first + 10) ||
+      (number === 1 && source.startsWith('slurm_kill_jobs')),
+  )
 }
 
 export class SlurmClient {
@@ -90,12 +115,18 @@ export class SlurmClient {
     if (refusal) throw refused(refusal)
   }
 
-  /** Ends the job, or sends it a signal. Ending one that has ended is no error. */
+  /**
+   * Ends the job, or sends it a signal. Ending one that has ended is no error. Whose it is is asked first: the controller
+   * of Slurm 24.11.5 has been seen to hang for good when it was to refuse this.
+   */
   async cancel(id: number, signal?: string): Promise<void> {
+    const job = await this.job(id)
+    if (!job) return
+    if (job.user !== this.options.user) throw refused({ number: NUMBER.ACCESS_DENIED, sentence: '', source: '' })
     const path = signal ? `/job/${id}?signal=${encodeURIComponent(signal)}` : `/job/${id}`
-    const { complaints } = await this.#call('DELETE', path, undefined, true)
+    const { answer, complaints } = await this.#call('DELETE', path, undefined, true)
     const harmless: number[] = [0, NUMBER.INVALID_JOB, NUMBER.FINISHED, NUMBER.ALREADY_FINISHED]
-    const refusal = complaints.find(({ number }) => !harmless.includes(number))
+    const refusal = [...complaints, ...statusesOf(answer)].find(({ number }) => !harmless.includes(number))
     if (refusal) throw refused(refusal)
   }
 
@@ -136,12 +167,11 @@ export class SlurmClient {
   }
 
   async #ask(method: string, path: string, body?: unknown) {
-    const once = await this.#send(method, path, body, false)
-    if (!once.away) return once
-    // A token that is bad or too old looks like a controller that is away.
-    const again = await this.#send(method, path, body, true)
-    if (!again.away) return again
-    throw new SlurmError('unreachable', again.away, NUMBER.NO_CONTROLLER)
+    let said = await this.#send(method, path, body, false)
+    // Nothing has happened yet, so that it may be sent again.
+    if (said.wantsToken) said = await this.#send(method, path, body, true)
+    if (said.away) throw new SlurmError('unreachable', said.away, NUMBER.NO_CONTROLLER)
+    return said
   }
 
   async #send(method: string, path: string, body: unknown, fresh: boolean) {
@@ -168,16 +198,17 @@ export class SlurmClient {
     const answer = parsed(text)
     if (answer === undefined)
       return {
-        ...{ answer, complaints: [] as SlurmComplaint[] },
+        ...{ answer, complaints: [] as SlurmComplaint[], wantsToken: true },
         away: `slurmrestd at ${url} answered ${status}: ${text.slice(0, 200).trim() || 'nothing'}. ${tokenAdvice(user)}`,
       }
     const complaints = complaintsOf(answer)
-    const away = complaints.some(
-      ({ number, source }) => number === NUMBER.NO_CONTROLLER || /load_ctl_conf/.test(source),
-    )
+    const again = wantsToken(answer, status, complaints)
     return {
-      ...{ answer, complaints },
-      away: away ? `Slurm's controller does not answer slurmrestd at ${url}. ${tokenAdvice(user)}` : null,
+      ...{ answer, complaints, wantsToken: again },
+      away:
+        again || isSilent(status, complaints)
+          ? `Slurm's controller does not answer slurmrestd at ${url}. ${tokenAdvice(user)}`
+          : null,
     }
   }
 }
@@ -198,11 +229,13 @@ function refused({ number, sentence }: SlurmComplaint, spec?: SlurmJobSpec): Slu
   return new SlurmError('refused', ADVICE[number]?.(spec, said) ?? `Slurm refused: ${said} (${number}).`, number)
 }
 
+const NOT_YOURS = 'Slurm does not let this project touch that job: it belongs to another user of the cluster.'
+
 const ADVICE: Record<number, (spec: SlurmJobSpec | undefined, said: string) => string> = {
   [NUMBER.INVALID_PARTITION]: (spec) =>
     `Slurm has no partition ${spec?.partition ? `"${spec.partition}"` : 'of that name'}: name one of those that it lists, in slurm.partition.`,
-  [NUMBER.ACCESS_DENIED]: () =>
-    'Slurm does not let this project touch that job: it belongs to another user of the cluster.',
+  [NUMBER.ACCESS_DENIED]: () => NOT_YOURS,
+  [NUMBER.USER_ID]: () => NOT_YOURS,
   [NUMBER.UNAVAILABLE_RESOURCES]: (spec, said) =>
     `No node can give what is asked for (${spec?.nodes ?? '?'} nodes with ${spec?.gres ?? 'no GPUs'}): ask for less in [deployment], or name another partition. Slurm says: ${said}.`,
   [NUMBER.INVALID_ACCOUNT]: (spec) =>

@@ -13,6 +13,7 @@ export function jobOf(raw: Table, dialect: SlurmDialect): SlurmJob {
   return {
     id,
     name: textOf(raw.name),
+    user: textOf(raw.user_name),
     state,
     reason,
     held: raw.hold === true || reason === 'JobHeldUser' || reason === 'JobHeldAdmin',

@@ -34,6 +34,8 @@ export interface SlurmJobSpec {
 export interface SlurmJob {
   id: number
   name: string
+  /** Whose it is. */
+  user: string
   /** The first base state: PENDING, RUNNING, …; flags of newer versions left out. */
   state: string
   /** Why it waits or ended: Resources, Priority, JobHeldUser, NonZeroExitCode, …; '' where Slurm has none. */

@@ -2,6 +2,7 @@
 
 import { isFinal } from '../engine.ts'
 import { type Launch, type Scheduler, type Sighting, Unreachable } from '../primeRl/scheduler.ts'
+import { numberOf } from './answer.ts'
 import { SlurmClient, SlurmError } from './client.ts'
 import { directivesOf } from './directives.ts'
 import type { SlurmJob, SlurmJobSpec } from './job.ts'
@@ -56,6 +57,12 @@ export class SlurmScheduler implements Scheduler {
       const reason = 'Its node died.'
       return { ...ENDED, state: 'node_lost', reason, startedAt: null, endedAt: Date.now(), raw: shortened(job.raw) }
     }
+    if (job.state === 'PENDING' && job.held && job.reason === 'BadConstraints') {
+      // Newer versions find out as they release a job, and hold it for good; older ones refuse it at once.
+      await reached(() => this.client.cancel(Number(id)))
+      const reason = reasonText(job)
+      return { ...ENDED, state: 'failed', reason, startedAt: null, endedAt: Date.now(), raw: shortened(job.raw) }
+    }
     const state = stateOf(job, begun)
     return {
       ...{ state, reason: endText(job) || null, exitCode: job.exitCode, nodes: hostsOf(job.nodes) },
@@ -67,8 +74,8 @@ export class SlurmScheduler implements Scheduler {
 
   /** Jobs of the partition that wait with a priority above this one's; null where it cannot be said. */
   async #position(job: SlurmJob): Promise<number | null> {
-    const priority = Number(job.raw.priority)
-    if (!Number.isFinite(priority) || job.held) return null
+    const priority = numberOf(job.raw.priority)
+    if (priority === null || job.held) return null
     // All jobs of a cluster are a long answer, and places in a queue change slowly.
     if (!this.#queue || Date.now() - this.#queue.at > QUEUE_EVERY_MS)
       this.#queue = { at: Date.now(), jobs: this.client.jobs().catch(() => []) }
@@ -76,7 +83,7 @@ export class SlurmScheduler implements Scheduler {
     const waiting = (await jobs).filter(
       (each) => each.state === 'PENDING' && each.partition === job.partition && !each.held && each.id !== job.id,
     )
-    return waiting.filter(({ raw }) => Number(raw.priority) > priority).length
+    return waiting.filter(({ raw }) => (numberOf(raw.priority) ?? 0) > priority).length
   }
 
   async cancel(id: string, how: 'graceful' | 'now'): Promise<void> {

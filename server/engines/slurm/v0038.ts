@@ -21,7 +21,8 @@ export const V0038: SlurmDialect = {
       ...(spec.timeLimit ? { time_limit: spec.timeLimit } : {}),
       ...(spec.nodelist ? { required_nodes: spec.nodelist.split(',') } : {}),
       ...(spec.exclude ? { excluded_nodes: spec.exclude.split(',') } : {}),
-      ...(spec.signal ? { signal: spec.signal } : {}),
+      // Its parser knows no `B:`: the steps of the job are told, in the place of its shell.
+      ...(spec.signal ? { signal: spec.signal.replace(/^B:/, '') } : {}),
       current_working_directory: spec.workingDirectory,
       standard_output: spec.output,
       standard_error: spec.output,

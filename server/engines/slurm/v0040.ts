@@ -48,6 +48,11 @@ export const V0040: SlurmDialect = {
 
 /** `B:TERM@30`. */
 function signalOf(text: string): Record<string, unknown> {
-  const [, , name, seconds] = text.match(/^(B:)?(\w+?)(?:@(\d+))?$/) ?? []
-  return name ? { kill_warning_signal: name, ...(seconds ? { kill_warning_delay: wrapped(Number(seconds)) } : {}) } : {}
+  const [, batch, name, seconds] = text.match(/^(B:)?(\w+?)(?:@(\d+))?$/) ?? []
+  if (!name) return { kill_warning_signal: text }
+  return {
+    kill_warning_signal: name,
+    ...(batch ? { kill_warning_flags: ['BATCH_JOB'] } : {}),
+    ...(seconds ? { kill_warning_delay: wrapped(Number(seconds)) } : {}),
+  }
 }

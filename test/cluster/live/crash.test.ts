@@ -7,17 +7,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'vite'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
 import { fullSizeConfig } from '../support/config.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
-import { missingForSlurm, type SlurmHost, startSlurm } from '../support/slurm.ts'
+import { type SlurmHost, startSlurm } from '../support/slurm.ts'
 import type { SubmitRequest } from '../support/submitProcess.ts'
 
-const missing = missingForSlurm()
+const missing = inject('slurmMissing')
 
 const MOMENTS = ['cluster:before-files', 'cluster:before-launch', 'cluster:before-recording', 'cluster:after-recording']
 

@@ -3,27 +3,31 @@
 import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { checkClusters } from '../../../server/engines/clusters.ts'
 import type { JobSpec } from '../../../server/engines/engine.ts'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
+import { numberOf } from '../../../server/engines/slurm/answer.ts'
 import { slurmSchema } from '../../../server/engines/slurm/config.ts'
 import { type SlurmOptions, SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
 import { fullSizeConfig } from '../support/config.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
-import { missingForSlurm, type SlurmHost, startSlurm, until } from '../support/slurm.ts'
+import { type SlurmHost, startSlurm } from '../support/slurm.ts'
+import { until } from '../support/until.ts'
 
-const missing = missingForSlurm()
-if (missing) process.stdout.write(`SKIPPED, no Slurm: ${missing}\n`)
+const missing = inject('slurmMissing')
+const newer = inject('newerSlurm')
+const SLURMS = [{ title: 'Slurm', machine: '' }]
+if (newer) SLURMS.push({ title: 'a newer Slurm', machine: newer })
 
-describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
+describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', ({ machine }) => {
   let host: SlurmHost
   let server: string
   let project: Awaited<ReturnType<typeof makeProject>>
   beforeAll(async () => {
-    host = await startSlurm({ nodes: 2 })
+    host = await startSlurm({ nodes: 2, machine })
     server = await mkdtemp(join(tmpdir(), 'rollout-lab-server-'))
     project = await makeProject(host.shared)
   }, 60_000)
@@ -199,7 +203,7 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     const log = Buffer.from((await engine.readLog(key, 'job', 0, 1e6)).bytes).toString()
     for (const said of ['nodes: n0 n1', 'rank 0 of 2', 'rank 1 of 2', 'a secret is there']) expect(log).toContain(said)
     const jobs = (await new SlurmScheduler({ ...host }).client.jobs()).filter(({ comment }) => comment.includes(key))
-    expect(jobs.map(({ raw }) => raw.node_count).sort()).toEqual([1, 2])
+    expect(jobs.map(({ raw }) => numberOf(raw.node_count)).sort()).toEqual([1, 2])
   })
 
   test('what prime-rl refuses in its dry run is the run’s end, in its words', async () => {
@@ -231,6 +235,12 @@ describe.skipIf(missing !== null)('full-size runs through Slurm', () => {
     await engine.submit(specOf(), key)
     expect((await followToEnd(() => engine, key)).job).toMatchObject({
       ...{ state: 'failed', reason: expect.stringContaining('Slurm has no partition "nowhere"') },
+    })
+    const big = newId()
+    const deployment = { type: 'single_node', num_train_gpus: 5, num_infer_gpus: 4 }
+    await engine.submit(specOf({ config: fullSizeConfig({ deployment }) }), big)
+    expect((await followToEnd(() => engine, big)).job).toMatchObject({
+      ...{ state: 'failed', reason: expect.stringMatching(/^No node .* in \[deployment\]/) },
     })
   })
 

@@ -3,7 +3,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { RayClient } from '../../../server/engines/ray/client.ts'
 import { RayScheduler } from '../../../server/engines/ray/scheduler.ts'
@@ -11,10 +11,9 @@ import { newId } from '../../../server/store/ids.ts'
 import { fullSizeConfig } from '../support/config.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
-import { missingForRay, type RayHost, startRay } from '../support/ray.ts'
+import { type RayHost, startRay } from '../support/ray.ts'
 
-const missing = missingForRay()
-if (missing) process.stdout.write(`SKIPPED, no Ray: ${missing}\n`)
+const missing = inject('rayMissing')
 
 describe.skipIf(missing !== null)('full-size runs through Ray', () => {
   let host: RayHost

@@ -5,16 +5,17 @@ import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import type { RunView } from '../../../server/runs/views.ts'
 import { metricOf } from '../../../workers/rl/metrics.ts'
 import { runEvents, TestServer } from '../../server/runs/server.ts'
 import { makeProject } from '../support/project.ts'
-import { missingForSlurm, type SlurmHost, startSlurm, until } from '../support/slurm.ts'
+import { type SlurmHost, startSlurm } from '../support/slurm.ts'
+import { until } from '../support/until.ts'
 
-const missing = missingForSlurm()
+const missing = inject('slurmMissing')
 
 const CONFIG = {
   ...{ name: 'reverse text', model: 'Qwen/Qwen3-0.6B', max_steps: 6, batch_size: 8, rollouts_per_example: 4 },

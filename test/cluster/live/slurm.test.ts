@@ -1,20 +1,26 @@
 // The client against a real Slurm of two nodes.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { numberOf } from '../../../server/engines/slurm/answer.ts'
 import { SlurmClient, SlurmError } from '../../../server/engines/slurm/client.ts'
 import type { SlurmJobSpec } from '../../../server/engines/slurm/job.ts'
 import { findMarked, markOf, submitOnce } from '../../../server/engines/slurm/submit.ts'
 import { tokenSource } from '../../../server/engines/slurm/token.ts'
-import { missingForSlurm, type SlurmHost, startSlurm, until } from '../support/slurm.ts'
+import { type SlurmHost, startSlurm } from '../support/slurm.ts'
+import { isNewer } from '../support/slurmConf.ts'
+import { until } from '../support/until.ts'
 
-const missing = missingForSlurm()
-if (missing) process.stdout.write(`SKIPPED, no Slurm: ${missing}\n`)
+const missing = inject('slurmMissing')
+const newer = inject('newerSlurm')
+const SLURMS = [{ title: 'a real Slurm', machine: '' }]
+if (newer) SLURMS.push({ title: 'a newer Slurm', machine: newer })
 
-describe.skipIf(missing !== null)('a real Slurm', () => {
+describe.skipIf(missing !== null).each(SLURMS)('$title', ({ machine }) => {
   let host: SlurmHost
   let client: SlurmClient
   beforeAll(async () => {
-    host = await startSlurm({ nodes: 2 })
+    host = await startSlurm({ nodes: 2, machine })
     client = new SlurmClient({ url: host.url, user: host.user, token: tokenSource(host) })
   }, 60_000)
   afterAll(() => host?.stop(), 60_000)
@@ -32,7 +38,7 @@ describe.skipIf(missing !== null)('a real Slurm', () => {
     )
 
   test('speaks the newest version that both know, and sees nodes and partitions', async () => {
-    expect((await client.dialect()).version).toBe('v0.0.38')
+    expect((await client.dialect()).version).toBe(isNewer(host.version) ? 'v0.0.42' : 'v0.0.38')
     await client.ping()
     expect(await client.nodes()).toMatchObject([
       { name: 'n0', state: 'idle', gres: 'gpu:fake:2', partitions: ['cluster'] },
@@ -117,8 +123,39 @@ describe.skipIf(missing !== null)('a real Slurm', () => {
       user: 'nobody',
       token: tokenSource({ keyFile: host.keyFile, user: 'nobody' }),
     })
-    await expect(other.cancel(id)).rejects.toThrow('belongs to another user of the cluster')
+    for (const touch of [() => other.cancel(id), () => other.cancel(id, 'TERM'), () => other.release(id)])
+      await expect(touch()).rejects.toThrow('belongs to another user of the cluster')
+    expect(await client.job(id)).toMatchObject({ user: host.user, endedAt: null })
     await client.cancel(id)
+  })
+
+  test('a job that asks for whole nodes has them with all their GPUs; another has those that it asks for', async () => {
+    const cpus = async (changes: Partial<SlurmJobSpec>) => {
+      const id = await client.submit(spec('scontrol show job -d $SLURM_JOB_ID', { environment, ...changes }))
+      const { output, raw } = await ended(id)
+      return {
+        cpus: numberOf(raw.cpus),
+        gpus: /Nodes=\S+ .*GRES=(\S+?)(\(|$)/m.exec(await readFile(output, 'utf8'))?.[1],
+      }
+    }
+    const environment = { PATH: '/usr/bin:/bin', SLURM_CONF: host.conf }
+    expect(await cpus({ exclusive: true })).toEqual({ cpus: 4, gpus: 'gpu:fake:2' })
+    expect(await cpus({})).toEqual({ cpus: 1, gpus: 'gpu:fake:1' })
+  })
+
+  test('a job is told some time before its end, where it asks for that', async () => {
+    // Slurm may be up to a minute early.
+    const trap = "trap 'echo told; exit 0' USR1; while true; do sleep 0.2; done"
+    const environment = { PATH: '/usr/bin:/bin', SLURM_CONF: host.conf }
+    // The job's shell is told where that can be said; elsewhere its steps are.
+    const script = isNewer(host.version) ? trap : `srun bash -c "${trap}"`
+    const id = await client.submit(spec(script, { timeLimit: 2, signal: 'B:USR1@110', environment }))
+    expect(await ended(id)).toMatchObject({ state: 'COMPLETED', exitCode: 0 })
+  })
+
+  test('what cannot be read is refused, and no controller is called away', async () => {
+    const error = await client.submit(spec('true', { signal: 'NOTHING@x' })).catch((each) => each)
+    expect(error).toMatchObject({ kind: 'refused', message: expect.stringContaining('Slurm refused') })
   })
 
   test('an old token is replaced by a new one; a wrong key is said', async () => {

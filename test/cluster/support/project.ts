@@ -11,13 +11,18 @@ export interface Faults {
   dieAt?: number
   attempt?: number
   linger?: number
+  /** The last step is not begun before this file is there. */
+  lastStepAfter?: string
+  /** It prints, logs and answers with the secret CANARY. */
+  tell?: boolean
 }
 
 export async function makeProject(folder: string): Promise<{ project: string; faults(faults: Faults): Promise<void> }> {
   const project = join(folder, 'prime-rl')
   const bin = join(project, '.venv/bin')
   await mkdir(bin, { recursive: true })
-  await copyFile(fileURLToPath(new URL('./standIn.mjs', import.meta.url)), join(project, 'standIn.mjs'))
+  for (const name of ['standIn.mjs', 'runFolder.mjs'])
+    await copyFile(fileURLToPath(new URL(`./${name}`, import.meta.url)), join(project, name))
   const root = fileURLToPath(new URL('../../../package.json', import.meta.url))
   const faultsFile = join(project, 'faults.json')
   const command = `#!/bin/sh

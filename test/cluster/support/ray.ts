@@ -6,7 +6,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { freePorts, until } from './slurm.ts'
+import { freePorts } from './ports.ts'
+import { endProcessesOf } from './processes.mjs'
+import { until } from './until.ts'
 
 const run = promisify(execFile)
 
@@ -52,18 +54,6 @@ async function start(folder: string): Promise<string> {
 
 /** Its own processes alone: those that name its folder. */
 async function stop(folder: string): Promise<void> {
-  const { stdout } = await run('sh', [
-    '-c',
-    'grep -lsaF -- "$1" /proc/[0-9]*/cmdline | cut -d/ -f3; true',
-    'sh',
-    folder,
-  ])
-  for (const pid of stdout.trim().split('\n').filter(Boolean).map(Number))
-    if (pid !== process.pid)
-      try {
-        process.kill(pid, 'SIGKILL')
-      } catch {
-        // It has gone meanwhile.
-      }
+  await endProcessesOf(folder)
   await rm(folder, { recursive: true, force: true, maxRetries: 5 })
 }
