@@ -2,8 +2,8 @@
 // anchors beside them, as ratios of one run.
 //
 //   npm run bench [-- --chrome PATH] [--work tiny,smol135,qwen05] [--formats f32,f16,int8,int4] [--policies compiled,plain]
-//       [--batches 1,8,64,256] [--variants trial|plain|subgroups|f16] [--trial] [--verify] [--profile] [--load] [--anchors]
-//       [--out FILE] [--built FOLDER] [--build-only]
+//       [--batches 1,8,64,256] [--variants trial|plain|subgroups|f16] [--trial] [--verify] [--profile] [--load] [--truncation]
+//       [--anchors] [--out FILE] [--built FOLDER] [--build-only]
 //
 // --variants: kernels as the start-up trial finds them (the default), all plain, or each in that variant where it has it;
 // --trial prints what the trial measured.
@@ -38,6 +38,7 @@ const { values } = parseArgs({
     trial: { type: 'boolean', default: false },
     verify: { type: 'boolean', default: false },
     load: { type: 'boolean', default: false },
+    truncation: { type: 'boolean', default: false },
     anchors: { type: 'string', default: '' },
     out: { type: 'string', default: '' },
     built: { type: 'string', default: join(root, 'dist/bench') },
@@ -79,7 +80,7 @@ async function run() {
   /** @type {string | null} */
   let device = null
   try {
-    for (const work of values.verify ? [{ verify: true, variants: values.variants }] : plan()) {
+    for (const work of asked()) {
       const page = await browser.newPage()
       page.on('pageerror', (error) => console.error(error.message))
       page.on('console', (message) => message.type() === 'error' && console.error(message.text()))
@@ -133,6 +134,11 @@ async function run() {
   }
 }
 
+function asked() {
+  if (values.verify) return [{ verify: true, variants: values.variants }]
+  return values.truncation ? [{ truncation: true }] : plan()
+}
+
 /** @returns {Work[]} */
 function plan() {
   /** @type {Record<string, number>} */
@@ -172,7 +178,7 @@ function sentence({ policy, model, format, what, tokensPerSecond, milliseconds, 
   const unit = what.startsWith('load') ? 'weights' : 'tok'
   const head =
     `${policy} ${model} ${format} ${what}: ${Math.round(tokensPerSecond).toLocaleString('en')} ${unit}/s, ` +
-    `${milliseconds.toFixed(1)} ms, ${(gpuBytes / 2 ** 30).toFixed(2)} GiB`
+    `${milliseconds.toFixed(milliseconds < 1 ? 4 : 1)} ms, ${(gpuBytes / 2 ** 30).toFixed(2)} GiB`
   const memory = owners
     ? `\n    ${Object.entries(owners)
         .map(([owner, bytes]) => `${owner} ${(bytes / 2 ** 20).toFixed(0)} MiB`)

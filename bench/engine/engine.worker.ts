@@ -2,9 +2,12 @@
 
 import { openDevice } from '../../workers/gpu/device.ts'
 import { measure, measureLoad, type Work } from './measure.ts'
+import { measureTruncation } from './truncation.ts'
 import { type Verification, verify } from './verify.ts'
 
-self.onmessage = async ({ data }: MessageEvent<(Work | Verification)[]>) => {
+type Asked = Work | Verification | { truncation: true }
+
+self.onmessage = async ({ data }: MessageEvent<Asked[]>) => {
   try {
     const device = await openDevice({ backend: 'webgpu', allowSoftware: true })
     postMessage({ device: device.adapter, features: device.features })
@@ -12,6 +15,7 @@ self.onmessage = async ({ data }: MessageEvent<(Work | Verification)[]>) => {
       try {
         const tell = (line: object) => postMessage({ line })
         if ('verify' in work) await verify(device, work.variants, (line) => postMessage({ verified: line }))
+        else if ('truncation' in work) await measureTruncation(device.gpu!, tell)
         else if (work.load) await measureLoad(device, work, tell)
         else await measure(device, work, tell, (tried) => postMessage({ tried }))
       } catch (error) {

@@ -1,16 +1,20 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import {
   type DrawRule,
   draw,
   LOGITS_NOT_FINITE,
   NOTHING_DRAWN,
   packRule,
+  ranks,
   SLOT_WORDS,
   seenWords,
 } from '../../workers/gpu/kernels/draw.ts'
 import { drawToken } from '../../workers/policy/sampling.ts'
 import { RandomStream, uniform } from '../../workers/random.ts'
 import { runKernel } from './runKernel.ts'
+
+// Kernels are compiled in software where there is no GPU.
+vi.setConfig({ testTimeout: 180_000 })
 
 const PLAIN: DrawRule = { temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 }
 
@@ -51,7 +55,7 @@ async function drawRows(vocabulary: number, rows: Row[], rule: DrawRule, stopTok
     for (const id of row.seen ?? []) seen[slotOf(r) * words + (id >> 5)] |= 1 << (id & 31)
   })
   const buffers = [logits, pairs, packRule(rule, stopTokens), slots, seen, new Uint32Array(4 * B)]
-  const [slotsAfter, seenAfter, drawn] = await runKernel(draw({ vocabulary, stride }), buffers, [B])
+  const [slotsAfter, seenAfter, drawn] = await runKernel(draw({ vocabulary, stride, ranks: ranks(rule) }), buffers, [B])
   const floats = new Float32Array(drawn.buffer)
   return rows.map((_, r): Outcome => {
     const bits = seenAfter.subarray(slotOf(r) * words, (slotOf(r) + 1) * words)
@@ -151,10 +155,23 @@ describe('draw', () => {
     }
   })
 
+  it('cuts among more equal tokens than it can rank, by their ids', async () => {
+    const vocabulary = 1003
+    const rows = randomRows(new RandomStream(12), vocabulary, 16, 1).map((row, r) => ({
+      ...row,
+      logits: Float32Array.from({ length: vocabulary }, (_, id) => ((id * 7 + r) % 5 === 0 ? 1.5 : -0.25)),
+    }))
+    for (const cut of [{ topK: 700 }, { topP: 0.8 }, { topK: 900, topP: 0.75 }, { topK: 150 }, { topP: 0.2 }]) {
+      const rule = { ...PLAIN, ...cut }
+      expect(expectAsReference(rows, await drawRows(vocabulary, rows, rule), rule)).toBeGreaterThan(12)
+    }
+  })
+
   it("draws over a vocabulary as large as a hub model's", async () => {
     const vocabulary = 49_152
     const rows = randomRows(new RandomStream(9), vocabulary, 2, 3)
-    for (const rule of [PLAIN, { ...PLAIN, topK: 50, topP: 0.9 }]) {
+    const cuts = [{ topK: 50, topP: 0.9 }, { topP: 0.95 }, { topK: 9000 }]
+    for (const rule of [PLAIN, ...cuts.map((cut) => ({ ...PLAIN, ...cut }))]) {
       const outcomes = await drawRows(vocabulary, rows, rule)
       expect(expectAsReference(rows, outcomes, rule)).toBeGreaterThan(0)
     }

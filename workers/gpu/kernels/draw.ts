@@ -4,8 +4,10 @@
 import { type Kernel, specialise } from '../kernel.ts'
 import source from './draw.wgsl?raw'
 import choose from './drawChoose.wgsl?raw'
+import minP from './drawMinP.wgsl?raw'
 import noise from './drawNoise.wgsl?raw'
 import rule from './drawRule.wgsl?raw'
+import span from './drawSpan.wgsl?raw'
 import survey from './drawSurvey.wgsl?raw'
 import truncate from './drawTruncate.wgsl?raw'
 import slotText from './slot.wgsl?raw'
@@ -14,6 +16,8 @@ export interface DrawSpec {
   vocabulary: number
   /** Columns of a row of logits in memory; a multiple of 4. */
   stride: number
+  /** False where neither top-k nor top-p is on (`ranks`): the text is shorter. */
+  ranks?: boolean
 }
 
 export interface DrawRule {
@@ -49,17 +53,24 @@ export function seenWords(vocabulary: number): number {
  * slots u32 [slots, SLOT_WORDS]; seen u32 [slots, seenWords], a bit per token of the sequence;
  * drawn vec4u [B] = token, log-probability and entropy as f32 bits (as in `Draw` of policy/sampling.ts), open afterwards.
  *
+ * Truncation orders tokens by score (the logit after the penalty), equal ones by id, the lower first: top-k keeps the first k,
+ * top-p of these the first that together weigh p of them, min-p of these what weighs minP of the best. How threads and
+ * histograms find the cut changes none of it.
+ *
  * An open slot takes the token, grows by one and closes at a stop token or at its limit; the uniform is that of its key and
  * its length before. Log-probability and entropy differ from the float64 reference by at most 2e-5, the borders of the
  * cumulative distribution by at most 1e-5. Dispatch B workgroups.
  */
-export function draw({ vocabulary, stride }: DrawSpec): Kernel {
+export function draw({ vocabulary, stride, ranks = true }: DrawSpec): Kernel {
   if (stride % 4 !== 0 || stride < vocabulary || vocabulary >= 2 ** 18) {
     throw new Error(`internal: draw wants a stride of whole quads and at most 2¹⁸ tokens, got ${vocabulary}, ${stride}`)
   }
+  const cut = ranks
+    ? [span, truncate]
+    : ['fn truncate(thread: u32, whole: Statistics) {\n  raiseToMinP(whole.best);\n}']
   return {
     name: 'draw',
-    code: specialise([slotText, rule, source, survey, truncate, noise, choose].join('\n'), {
+    code: specialise([slotText, rule, source, survey, minP, ...cut, noise, choose].join('\n'), {
       THREADS: vocabulary > 2048 ? 256 : 64,
       VOCABULARY: vocabulary,
       STRIDE_QUADS: stride / 4,
@@ -67,6 +78,11 @@ export function draw({ vocabulary, stride }: DrawSpec): Kernel {
     }),
     bindings: ['read', 'read', 'uniform', 'write', 'write', 'write'],
   }
+}
+
+/** Whether a rule needs the tokens in the order of their weight. */
+export function ranks({ topK, topP }: Pick<DrawRule, 'topK' | 'topP'>): boolean {
+  return topK > 0 || topP < 1
 }
 
 /** The uniform buffer of `draw`. @throws RangeError when there are more stop tokens than it holds */

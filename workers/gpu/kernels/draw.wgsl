@@ -52,9 +52,6 @@ var<workgroup> threadBest: array<Candidate, THREADS>;
 var<workgroup> stretchStatistics: array<vec4f, STRETCHES>;
 var<workgroup> stretchBest: array<Candidate, STRETCHES>;
 var<workgroup> statistics: Statistics;
-var<workgroup> threadMeasure: array<vec3f, THREADS>;
-var<workgroup> stretchMeasure: array<vec3f, STRETCHES>;
-var<workgroup> measured: vec3f;
 var<workgroup> stretchSum: array<f32, STRETCHES>;
 var<workgroup> chosenStretch: vec2u;
 var<workgroup> partSum: array<f32, THREADS>;
@@ -155,7 +152,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
   var token = whole.bestToken;
   if (rule.greedy == 0u) {
     if (truncates()) {
-      truncate(thread, whole.best, whole.leastBest);
+      truncate(thread, whole);
     }
     token = choose(thread, whole, slots[slot].key0, slots[slot].key1, slots[slot].length);
   }
