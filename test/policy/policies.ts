@@ -1,12 +1,16 @@
 // What the tests of policies share: a perturbed adapter, prompts, rows. Runs in a page too.
 
 import type { LoraOptions } from '../../workers/policy/adapter.ts'
+import type { Decoder } from '../../workers/policy/compiled/whole.ts'
 import type { Model } from '../../workers/policy/load.ts'
 import type { Completion, Policy, Row, SamplingOptions } from '../../workers/policy/policy.ts'
 import { RandomStream } from '../../workers/random.ts'
 
 export const ALL_TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj']
 export const LORA: LoraOptions = { r: 4, alpha: 8, targetModules: ALL_TARGETS }
+
+/** Small workgroups, for processors that play a GPU. */
+export const WHOLE: Decoder = { kind: 'whole', rows: 1, threads: 64, lanes: 1, pipelined: false }
 
 /** Moves the trainable numbers away from where they begin: a fresh adapter is a zero that hides mistakes. */
 export async function perturb(policy: Policy, deviation = 0.1): Promise<void> {

@@ -24,8 +24,9 @@ export interface WholeTiling {
   pipelined: boolean
 }
 
-export interface WholeSpec extends WholeShape {
-  tiling: WholeTiling
+type Tiled = WholeShape & { tiling: WholeTiling }
+
+export interface WholeSpec extends Tiled {
   /** S, positions of a slot. */
   positions: number
   slots: number
@@ -47,7 +48,7 @@ interface Attention {
   unroll: number
 }
 
-function attentionOf({ heads, kvHeads, headWidth, tiling }: WholeSpec): Attention | null {
+function attentionOf({ heads, kvHeads, headWidth, tiling }: Tiled): Attention | null {
   const { rows, threads, lanes } = tiling
   const vectors = headWidth / 4 / lanes
   if (!Number.isInteger(vectors)) return null
@@ -61,7 +62,7 @@ function attentionOf({ heads, kvHeads, headWidth, tiling }: WholeSpec): Attentio
 }
 
 /** Bytes of workgroup memory; null when the shape cannot be cut so. */
-export function wholeWorkgroupBytes(spec: WholeSpec): number | null {
+export function wholeWorkgroupBytes(spec: Tiled): number | null {
   const attention = attentionOf(spec)
   if (!attention) return null
   const { tiling, kvHeads, heads, headWidth } = spec
@@ -75,7 +76,7 @@ export function wholeWorkgroupBytes(spec: WholeSpec): number | null {
 }
 
 /** In vectors of four. */
-function widthsOf({ width, attended, qkv, ffn, vocabulary, ranks }: WholeSpec) {
+function widthsOf({ width, attended, qkv, ffn, vocabulary, ranks }: Tiled) {
   const logits = Math.ceil(vocabulary / 4)
   return {
     width: width / 4,
@@ -86,7 +87,7 @@ function widthsOf({ width, attended, qkv, ffn, vocabulary, ranks }: WholeSpec) {
   }
 }
 
-function drawers({ tiling }: WholeSpec): number {
+function drawers({ tiling }: Tiled): number {
   return Math.min(64, Math.floor(tiling.threads / tiling.rows))
 }
 
@@ -183,7 +184,7 @@ export function decodeWhole(spec: WholeSpec): Kernel {
   return { name: 'decode.whole', code, bindings: [...bindings, 'uniform'] }
 }
 
-function products(spec: WholeSpec): ProductText[] {
+function products(spec: Tiled): ProductText[] {
   const { layer, adapters, head } = wholeLayout(spec)
   const { format, ranks, biased } = spec
   const bias = biased ? ' + vectorAt(frozen + BIAS + column)' : ''

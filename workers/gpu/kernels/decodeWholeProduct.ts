@@ -42,8 +42,8 @@ export interface Cut {
 }
 
 const MOST_SPLITS = 32
-/** Vectors of weights on their way to a thread at once. */
-const IN_FLIGHT = 12
+/** Vectors of weights on their way to a workgroup at once: as many as the latency of a large GPU's cache wants. */
+const IN_FLIGHT = 4096
 
 export function cutOf({ K, quads }: WholeMatrix, threads: number, format: 'f32' | 'f16', even: boolean): Cut {
   const fours = K / 4
@@ -63,13 +63,20 @@ export function cutOf({ K, quads }: WholeMatrix, threads: number, format: 'f32' 
     const cost = 4 * passes * stretch * (across < 8 ? 2 : 1) + Math.ceil((splits * quads) / threads) + splits / 4
     if (cost >= least) continue
     least = cost
-    const perFour = passes * (format === 'f16' ? 2 : 4)
-    const whole = fours % splits === 0
-    const unroll = [4, 2].find((n) => whole && stretch % n === 0 && n * perFour <= IN_FLIGHT) ?? 1
+    const unroll = unrollOf(fours, splits, passes * (format === 'f16' ? 2 : 4), threads)
     best = { splits, stretch, across, passes, unroll }
   }
   if (!best) throw new Error(`internal: a product of ${quads} quads of columns does not fit ${threads} threads`)
   return best
+}
+
+// Fours of K read together; a stretch that is not whole is read one by one.
+function unrollOf(fours: number, splits: number, perFour: number, threads: number): number {
+  const stretch = Math.ceil(fours / splits)
+  if (fours % splits !== 0) return 1
+  let unroll = Math.max(1, Math.floor(IN_FLIGHT / threads / perFour))
+  while (stretch % unroll !== 0) unroll--
+  return unroll
 }
 
 /** `fn product<Name>(frozen, adapted, gain, thread)`; begins and ends where all threads are together. */
@@ -98,7 +105,9 @@ export function productText(product: ProductText, tiling: ProductTiling): string
   if (adapter) {
     const { a, b } = adapter
     const inner = cutOf(a, threads, 'f32', false)
-    const own = { ...cut, stretch: Math.ceil(b.K / 4 / cut.splits), unroll: 1 }
+    const fours = b.K / 4
+    const unroll = unrollOf(fours, cut.splits, 4 * cut.passes, threads)
+    const own = { ...cut, stretch: Math.ceil(fours / cut.splits), unroll }
     lines.push(
       '{',
       `let split = thread / ${inner.across}u;`,
@@ -120,7 +129,7 @@ export function productText(product: ProductText, tiling: ProductTiling): string
       ...sum({
         prefix: 'c',
         cut: own,
-        fours: b.K / 4,
+        fours,
         tiling,
         format: 'f32',
         buffer: 'adapters',

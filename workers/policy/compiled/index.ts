@@ -34,6 +34,7 @@ import { SamplingPlans } from './samplingPlans.ts'
 import { padTo, shapeOf } from './shape.ts'
 import { planStaging } from './staging.ts'
 import { type ChosenVariants, chooseVariants, type VariantRequest } from './variants.ts'
+import { BATCHED, type Decoder, openWhole, type WholeDecoder } from './whole.ts'
 
 export interface CompiledOptions {
   model: Model
@@ -45,6 +46,8 @@ export interface CompiledOptions {
   slots?: number
   baseFormat?: WeightFormat
   recompute?: Recompute
+  /** Batched by default. */
+  decoder?: Decoder
   /** Tokens of one pass, at most; rows are never split. */
   tokensPerPass: number
   /** Of kernels; a short trial by default. */
@@ -53,8 +56,14 @@ export interface CompiledOptions {
 
 const SLOTS = 128
 
+export interface MadePolicy extends Policy {
+  readonly variants: ChosenVariants
+  /** Samplers that are open when it is set begin anew. @throws a sentence where it is not for this model or device */
+  decoder: Decoder
+}
+
 /** @throws a sentence when the device or the request is not for this policy */
-export async function createCompiledPolicy(options: CompiledOptions): Promise<Policy & { variants: ChosenVariants }> {
+export async function createCompiledPolicy(options: CompiledOptions): Promise<MadePolicy> {
   const { model, device, lora, seed } = options
   if (!device.gpu) throw new Error('Made no compiled policy: it needs WebGPU. Set browser.engine to "plain".')
   if (options.trainable === 'all') {
@@ -81,7 +90,7 @@ interface CompiledPass extends Pass {
   packed: Packed
 }
 
-class CompiledPolicy implements Policy {
+class CompiledPolicy implements MadePolicy {
   readonly trainable = 'adapters'
   readonly concurrent = true
   readonly parameters: number
@@ -91,6 +100,8 @@ class CompiledPolicy implements Policy {
   #version = 0
   #optimizerSteps = 0
   #sampling: SamplingPlans | null = null
+  #decoder: Decoder = BATCHED
+  #whole: WholeDecoder | null = null
   #learning: Learning | null = null
   #optimizer: Optimizer | null = null
   #pass: CompiledPass | null = null
@@ -106,6 +117,20 @@ class CompiledPolicy implements Policy {
     this.parameters = options.model.parameters
     this.trainableParameters = layout.size
     this.tokensPerPass = padTo(options.tokensPerPass, engine.limits.software ? 64 : 256)
+    this.decoder = options.decoder ?? BATCHED
+  }
+
+  get decoder(): Decoder {
+    return this.#decoder
+  }
+
+  set decoder(decoder: Decoder) {
+    this.#sampling?.dispose()
+    this.#whole?.dispose()
+    this.#sampling = null
+    this.#whole = null
+    this.#whole = openWhole({ ...this.engine, staged: this.adapters.sampling.buffer }, decoder)
+    this.#decoder = decoder
   }
 
   get #recompute(): Recompute {
@@ -253,10 +278,9 @@ class CompiledPolicy implements Policy {
     const known = this.#sampling
     if (known && known.size.positions >= positions) return known
     known?.dispose()
-    this.#sampling = new SamplingPlans(
-      { ...this.engine, staged: this.adapters.sampling.buffer },
-      { slots: this.options.slots ?? SLOTS, positions },
-    )
+    const size = { slots: this.options.slots ?? SLOTS, positions }
+    const whole = this.#whole?.fits(size) ? this.#whole : null
+    this.#sampling = new SamplingPlans({ ...this.engine, staged: this.adapters.sampling.buffer }, size, whole)
     return this.#sampling
   }
 

@@ -294,8 +294,7 @@ class CompiledSampler implements Sampler {
     this.source.useAdapters()
     const version = this.source.version()
     const staging = this.#staging.pop()!
-    const body = plans.body(rows)
-    submit(device, Array.from({ length: steps }, (_, step) => [body, plans.draw(rows, step)]).flat(), {
+    submit(device, plans.block(rows, steps, this.options), {
       profiler,
       after: (encoder) => encoder.copyBufferToBuffer(plans.drawn, 0, staging, 0, steps * rows * 16),
     })

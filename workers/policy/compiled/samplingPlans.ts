@@ -7,12 +7,14 @@ import { copyCache, copyCacheWorkgroups } from '../../gpu/kernels/copyCache.ts'
 import { draw, SLOT_WORDS, seenWords } from '../../gpu/kernels/draw.ts'
 import { embed, embedWorkgroups } from '../../gpu/kernels/embed.ts'
 import { ropeCache, ropeCacheWorkgroups } from '../../gpu/kernels/ropeCache.ts'
-import { type Dispatch, Plan } from '../../gpu/plan.ts'
+import { type Bound, type Dispatch, Plan } from '../../gpu/plan.ts'
+import type { SamplingOptions } from '../policy.ts'
 import { type Engine, rotaryTurns } from './engine.ts'
 import { productDispatches } from './product.ts'
 import { PRODUCTS, type Product, padTo, productWidths } from './shape.ts'
 import { region } from './staging.ts'
 import { samplingOrder, samplingTile } from './tiles.ts'
+import { type WholeDecoder, wholeDraws } from './whole.ts'
 
 /** Tokens that are decoded between two readbacks, at most. */
 export const STEPS_PER_BLOCK = 16
@@ -41,8 +43,8 @@ export class SamplingPlans {
   readonly copies: GPUBuffer
   readonly maxRows: number
   readonly #buffers: GPUBuffer[] = []
-  readonly #keys: GPUBuffer[]
-  readonly #values: GPUBuffer[]
+  readonly #keys: Bound[]
+  readonly #values: Bound[]
   readonly #turns: GPUBuffer
   readonly #x: GPUBuffer
   readonly #between: GPUBuffer
@@ -56,11 +58,13 @@ export class SamplingPlans {
   readonly #bodies = new Map<number, Plan>()
   readonly #draws = new Map<number, Plan[]>()
   readonly #prefills = new Map<number, Plan>()
+  readonly #wholes = new Map<number, Plan>()
   readonly #copyings = new Map<string, Plan>()
 
   constructor(
     readonly engine: Engine,
     readonly size: CacheSize,
+    readonly whole: WholeDecoder | null = null,
   ) {
     const { shape, memory, staging } = engine
     const { card } = shape
@@ -73,8 +77,15 @@ export class SamplingPlans {
       return buffer
     }
     const cacheFloats = size.slots * size.positions * card.kvHeads * card.headWidth
-    this.#keys = Array.from({ length: card.layers }, (_, i) => make('cache', cacheFloats, `keys ${i}`))
-    this.#values = Array.from({ length: card.layers }, (_, i) => make('cache', cacheFloats, `values ${i}`))
+    const layers = Array.from({ length: card.layers }, (_, i) => i)
+    // The kernel that decodes blocks of tokens reaches all layers in one buffer.
+    const cache = (label: string): Bound[] => {
+      if (!whole) return layers.map((i) => make('cache', cacheFloats, `${label} ${i}`))
+      const buffer = make('cache', cacheFloats * card.layers, label)
+      return layers.map((i) => ({ buffer, offset: i * cacheFloats * 4, size: cacheFloats * 4 }))
+    }
+    this.#keys = cache('keys')
+    this.#values = cache('values')
     this.slots = make('tables', (size.slots + 1) * SLOT_WORDS, 'slots')
     this.seen = make('tables', (size.slots + 1) * seenWords(card.vocabulary), 'seen')
     this.rule = memory.uniform('tables', 128, 'rule')
@@ -103,6 +114,33 @@ export class SamplingPlans {
     )
     this.#scratch = make('activations', Math.max(16, wide * splits), 'parts of sums')
     this.#logits = make('activations', rows * shape.vocabulary, 'logits')
+  }
+
+  /** `steps` tokens for the rows of the table, STEPS_PER_BLOCK at most; a closed slot draws nothing. */
+  block(rows: number, steps: number, options: SamplingOptions): Plan[] {
+    const { whole } = this
+    if (whole && wholeDraws(options, this.engine.shape.card.vocabulary)) {
+      return [this.#remember(this.#wholes, rows, () => whole.plan(rows, this.#wholeSize(), this.#wholeBuffers()))]
+    }
+    const body = this.body(rows)
+    return Array.from({ length: steps }, (_, step) => [body, this.draw(rows, step)]).flat()
+  }
+
+  #wholeSize() {
+    return { ...this.size, steps: STEPS_PER_BLOCK }
+  }
+
+  #wholeBuffers() {
+    const { rowTable, slots, drawn, rule } = this
+    return {
+      rowTable,
+      slots,
+      drawn,
+      rule,
+      turns: this.#turns,
+      keys: bufferOf(this.#keys[0]),
+      values: bufferOf(this.#values[0]),
+    }
   }
 
   /** One token for each row of the table: everything up to the logits. */
@@ -175,7 +213,7 @@ export class SamplingPlans {
       const cache = { kvHeads, headWidth, positions: this.size.positions }
       const kernel = copyCache(cache)
       const workgroups = copyCacheWorkgroups(cache, entries, count)
-      const buffersOf = (keys: GPUBuffer, layer: number) => [keys, this.#values[layer], this.copies]
+      const buffersOf = (keys: Bound, layer: number) => [keys, this.#values[layer], this.copies]
       return new Plan(
         pipelines,
         this.#keys.map((keys, layer) => ({ kernel, buffers: buffersOf(keys, layer), workgroups })),
@@ -325,4 +363,8 @@ export class SamplingPlans {
       },
     ]
   }
+}
+
+function bufferOf(bound: Bound): GPUBuffer {
+  return 'buffer' in bound ? bound.buffer : bound
 }

@@ -64,33 +64,25 @@ export interface WholeSize {
 }
 
 /** Why this model, device or tiling is not for the kernel; null where it is. */
-export function wholeRefusal(parts: Parts, tiling: WholeTiling, size: WholeSize): string | null {
+export function wholeRefusal(parts: Parts, tiling: WholeTiling): string | null {
   const shape = shapeFor(parts)
   const { limits, features } = parts.device
   if (!shape) return 'its frozen weights are neither all f32 nor all f16'
   const weightBytes = wholeLayout(shape).size * 16
   if (weightBytes > MOST_WEIGHT_BYTES) return `its weights take ${weightBytes} bytes, more than ${MOST_WEIGHT_BYTES}`
-  const bytes = wholeWorkgroupBytes({ ...shape, ...size, tiling })
+  if (tiling.threads > Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX)) {
+    return `a workgroup of ${tiling.threads} threads is more than this device has`
+  }
+  const bytes = wholeWorkgroupBytes({ ...shape, tiling })
   if (bytes === null) return 'its heads are not for so many threads'
   if (bytes > limits.maxComputeWorkgroupStorageSize) {
     return `a workgroup takes ${bytes} bytes, more than the ${limits.maxComputeWorkgroupStorageSize} of this device`
-  }
-  if (tiling.threads > Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX)) {
-    return `a workgroup of ${tiling.threads} threads is more than this device has`
   }
   if (tiling.lanes > 1 && !features.has('subgroups')) return 'this device has no subgroups'
   if (limits.maxStorageBuffersPerShaderStage < STORAGE_BUFFERS) {
     return `a kernel reaches ${limits.maxStorageBuffersPerShaderStage} buffers on this device, fewer than ${STORAGE_BUFFERS}`
   }
-  const cacheBytes = cacheFloats(parts, size) * 4
-  if ((cacheBytes / parts.shape.card.layers) % 256 !== 0) return "a layer's cache begins at no multiple of 256 bytes"
-  const bound = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize)
-  return cacheBytes > bound ? `the keys of its cache take ${cacheBytes} bytes, more than one buffer's ${bound}` : null
-}
-
-/** Keys, or values, of all layers. */
-function cacheFloats({ shape: { card } }: Pick<Parts, 'shape'>, { slots, positions }: WholeSize): number {
-  return card.layers * slots * positions * card.kvHeads * card.headWidth
+  return null
 }
 
 /** Truncation and penalties are the other plans'. */
@@ -99,9 +91,9 @@ export function wholeDraws({ topP, topK, minP, repetitionPenalty }: SamplingOpti
 }
 
 /** @throws a sentence where the decoder is not for this model or device */
-export function openWhole(engine: Engine, decoder: Decoder, longest: Omit<WholeSize, 'steps'>): WholeDecoder | null {
+export function openWhole(engine: Engine, decoder: Decoder): WholeDecoder | null {
   if (decoder.kind === 'batched') return null
-  const refusal = wholeRefusal(engine, decoder, { ...longest, steps: 1 })
+  const refusal = wholeRefusal(engine, decoder)
   if (refusal) throw new Error(`Made no decoder of whole sequences: ${refusal}. Take the batched decoder.`)
   return new WholeDecoder(engine, decoder)
 }
@@ -138,6 +130,15 @@ export class WholeDecoder {
     this.#adapterMap = memory.storage('adapters', map.length * 4, 'map of the whole decoder')
     device.queue.writeBuffer(this.#adapterMap, 0, map)
     this.#fill()
+  }
+
+  /** Whether the keys of all layers are within what one buffer holds; the batched plans have one for each layer. */
+  fits({ slots, positions }: Omit<WholeSize, 'steps'>): boolean {
+    const { device, shape } = this.engine
+    const { kvHeads, headWidth, layers } = shape.card
+    const layerBytes = slots * positions * kvHeads * headWidth * 4
+    const { maxBufferSize, maxStorageBufferBindingSize } = device.limits
+    return layerBytes % 256 === 0 && layerBytes * layers <= Math.min(maxBufferSize, maxStorageBufferBindingSize)
   }
 
   /** Up to `size.steps` tokens for the rows of the table, a multiple of the tiling's. */
