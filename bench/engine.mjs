@@ -2,11 +2,12 @@
 // anchors beside them, as ratios of one run.
 //
 //   npm run bench [-- --chrome PATH] [--work tiny,smol135,qwen05] [--formats f32,f16,int8,int4] [--policies compiled,plain]
-//       [--batches 1,8,64,256] [--variants trial|plain|subgroups|f16] [--trial] [--verify] [--profile] [--load] [--truncation]
-//       [--anchors] [--out FILE] [--built FOLDER] [--build-only]
+//       [--batches 1,8,64,256] [--variants trial|plain|subgroups|f16] [--trial] [--decoder batched|whole|both] [--verify]
+//       [--profile] [--load] [--truncation] [--anchors] [--out FILE] [--built FOLDER] [--build-only]
 //
 // --variants: kernels as the start-up trial finds them (the default), all plain, or each in that variant where it has it;
-// --trial prints what the trial measured.
+// --trial prints what the trial measured. --decoder: decoding alone, one token of all sequences at a time against whole
+// blocks of tokens in one dispatch, the latter in each of its tilings.
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cp, writeFile } from 'node:fs/promises'
@@ -35,6 +36,7 @@ const { values } = parseArgs({
     recompute: { type: 'string', default: '' },
     profile: { type: 'boolean', default: false },
     variants: { type: 'string', default: 'trial' },
+    decoder: { type: 'string', default: '' },
     trial: { type: 'boolean', default: false },
     verify: { type: 'boolean', default: false },
     load: { type: 'boolean', default: false },
@@ -154,6 +156,7 @@ function plan() {
         rows: values.rows === '' ? rowsOf[model] : Number(values.rows),
         recompute: /** @type {Work['recompute']} */ (values.recompute || undefined),
         variants: /** @type {Work['variants']} */ (values.variants),
+        decoder: /** @type {Work['decoder']} */ (values.decoder || undefined),
         profile: values.profile,
         load: values.load,
       })),

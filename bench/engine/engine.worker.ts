@@ -1,6 +1,7 @@
 // Measures in a web worker, where a run computes.
 
 import { openDevice } from '../../workers/gpu/device.ts'
+import { compareDecoders } from './decoders.ts'
 import { measure, measureLoad, type Work } from './measure.ts'
 import { measureTruncation } from './truncation.ts'
 import { type Verification, verify } from './verify.ts'
@@ -17,6 +18,7 @@ self.onmessage = async ({ data }: MessageEvent<Asked[]>) => {
         if ('verify' in work) await verify(device, work.variants, (line) => postMessage({ verified: line }))
         else if ('truncation' in work) await measureTruncation(device.gpu!, tell)
         else if (work.load) await measureLoad(device, work, tell)
+        else if (work.decoder) await compareDecoders(device, work, tell)
         else await measure(device, work, tell, (tried) => postMessage({ tried }))
       } catch (error) {
         postMessage({

@@ -10,7 +10,7 @@ import { formatsOf, loadFrozenWeights } from '../../workers/policy/compiled/froz
 import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
 import { shapeOf } from '../../workers/policy/compiled/shape.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
-import type { OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
+import type { Completion, OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
 import { randomModel, SHAPES } from './shapes.ts'
 
@@ -26,6 +26,8 @@ export interface Work {
   variants?: 'trial' | Variant
   /** GPU time by kernel, of one repetition more. */
   profile?: boolean
+  /** Only decoding, by these decoders. */
+  decoder?: 'batched' | 'whole' | 'both'
   /** Only the loading of the weights. */
   load?: boolean
 }
@@ -53,8 +55,8 @@ export interface Tried {
 }
 
 const PROMPT = 32
-const SAMPLED = 128
-const LORA = { r: 16, alpha: 32, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj'] }
+export const SAMPLED = 128
+export const LORA = { r: 16, alpha: 32, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj'] }
 const ADAMW: OptimizerStep = {
   type: 'adamw',
   learningRate: 1e-4,
@@ -145,7 +147,8 @@ export async function measure(
       const times: number[] = []
       let extra: Partial<Measured> = {}
       await warm(() => decode(policy, work.model, B, 7))
-      for (let repetition = 0; repetition < 5; repetition++) times.push(await decode(policy, work.model, B, repetition))
+      for (let repetition = 0; repetition < 5; repetition++)
+        times.push((await decode(policy, work.model, B, repetition)).time)
       if (work.profile) extra = await timed(policy, () => decode(policy, work.model, B, 9))
       say(`decode B=${B}`, B * (SAMPLED - 1), times, extra)
     }
@@ -174,13 +177,18 @@ async function timed({ kernelTimer }: Policy, work: () => Promise<unknown>): Pro
 }
 
 /** A card that has idled runs at a fraction of its clock for the first few hundred milliseconds. */
-async function warm(work: () => Promise<unknown>): Promise<void> {
+export async function warm(work: () => Promise<unknown>): Promise<void> {
   const began = performance.now()
   while (performance.now() - began < 800) await work()
 }
 
 // The prompt and its first token are one turn, the 127 that are timed another.
-async function decode(policy: Policy, shape: string, B: number, repetition: number): Promise<number> {
+export async function decode(
+  policy: Policy,
+  shape: string,
+  B: number,
+  repetition: number,
+): Promise<{ time: number; done: Completion[] }> {
   const { vocabulary } = SHAPES[shape]
   const sampler = policy.sampler({
     temperature: 1,
@@ -215,7 +223,7 @@ async function decode(policy: Policy, shape: string, B: number, repetition: numb
       throw new Error('The bench sampled no finite tokens.')
   }
   sampler.dispose()
-  return time
+  return { time, done }
 }
 
 async function update(policy: Policy, shape: string, count: number, repetition: number): Promise<number> {
@@ -239,7 +247,7 @@ async function update(policy: Policy, shape: string, count: number, repetition: 
   return time
 }
 
-function median(values: number[]): number {
+export function median(values: number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)]
 }
