@@ -11,6 +11,8 @@ export const TRIAL_MILLISECONDS = 1500
 /** Of those, the share that compiling may take. */
 const COMPILING = 0.55
 const WARM_MILLISECONDS = 150
+/** Of one submission while it is kept busy, at least. */
+const BUSY_MILLISECONDS = 5
 const ROUNDS = 5
 /** GPU time of one side in one round, about: Chromium rounds timestamps to 0.1 ms. */
 const ROUND_MILLISECONDS = 2
@@ -215,13 +217,16 @@ async function keepBusy(pipelines: Pipelines, dispatches: Dispatch[], millisecon
   const { queue } = pipelines.device
   const plan = new Plan(pipelines, dispatches)
   const until = performance.now() + milliseconds
-  // One submission computes while the next is made.
+  let repetitions = 4
+  // One submission computes while the next is made; they grow until making one takes no time beside computing it.
   let before: Promise<unknown> = Promise.resolve()
   while (performance.now() < until) {
-    record(pipelines.device, plan, 4)
-    const now = queue.onSubmittedWorkDone()
+    const began = performance.now()
+    record(pipelines.device, plan, repetitions)
+    const done = queue.onSubmittedWorkDone()
     await before
-    before = now
+    before = done
+    if (performance.now() - began < BUSY_MILLISECONDS) repetitions = Math.min(MOST_REPETITIONS, 2 * repetitions)
   }
   await before
 }

@@ -51,8 +51,9 @@ export async function chooseVariants(
   if ((offered.lanes === 0 && !offered.f16) || (earlier && Object.keys(earlier).length === 0))
     return { ...nothing, notes }
 
-  const scene = new Scene(engine, sizes)
+  let scene: Scene | null = null
   try {
+    scene = await openScene(engine, sizes)
     const candidates = scene.candidates((key, variant) => {
       if (earlier) return earlier[key] === variant
       return request === 'trial' || request === variant
@@ -66,9 +67,30 @@ export async function chooseVariants(
       if (difference !== null || earlier) notes.push(`The ${variant} variant of ${key} is left out: ${note}.`)
     }
     return { choices: choicesOf(lines), lines, notes, milliseconds: performance.now() - began }
+  } catch (error) {
+    // No run ends because of what would only make it faster.
+    const why = error instanceof Error ? error.message.split('\n')[0] : String(error)
+    return { ...nothing, notes: [...notes, `Tried no variants of kernels, all of them run plain: ${why}`] }
   } finally {
-    scene.dispose()
+    scene?.dispose()
   }
+}
+
+async function openScene(engine: Engine, sizes: { slots: number; tokensPerPass: number }): Promise<Scene> {
+  const { device } = engine
+  const memory = new GpuMemory(device)
+  device.pushErrorScope('out-of-memory')
+  let scene: Scene | null = null
+  let failure: unknown = null
+  try {
+    scene = new Scene(engine, memory, sizes)
+  } catch (error) {
+    failure = error
+  }
+  const full = await device.popErrorScope()
+  if (scene && !full) return scene
+  memory.freeAll()
+  throw full ? new Error(`the GPU's memory is too full for a trial (${full.message.split('\n')[0]}).`) : failure
 }
 
 /** Choices of another device. */
@@ -86,19 +108,21 @@ function missing(earlier: VariantChoices, { offered }: Variants): string[] {
 /** A policy of at most two layers, with rows in its cache and tokens in a pass: every kernel that a run dispatches. */
 class Scene {
   readonly #engine: Engine
-  readonly #memory: GpuMemory
   readonly #sampling: SamplingPlans
   readonly #learning: Learning
   readonly #rows: number
   readonly #tokens: number
 
-  constructor(engine: Engine, { slots, tokensPerPass }: { slots: number; tokensPerPass: number }) {
+  constructor(
+    engine: Engine,
+    readonly memory: GpuMemory,
+    { slots, tokensPerPass }: { slots: number; tokensPerPass: number },
+  ) {
     const { shape, weights, staging, limits } = engine
     const layers = Math.min(2, shape.card.layers)
-    this.#memory = new GpuMemory(engine.device)
     this.#engine = {
       ...engine,
-      memory: this.#memory,
+      memory,
       shape: { ...shape, card: { ...shape.card, layers } },
       weights: { ...weights, layers: weights.layers.slice(0, layers) },
       staging: { ...staging, layers: staging.layers.slice(0, layers) },
@@ -107,7 +131,7 @@ class Scene {
     const positions = padTo(Math.min(POSITIONS, shape.card.maxLength), 4)
     this.#sampling = new SamplingPlans(this.#engine, { slots: this.#rows, positions })
     this.#tokens = padTo(Math.min(TOKENS, tokensPerPass), limits.software ? 64 : 256)
-    const gradient = this.#memory.storage('optimizer', staging.size * 4)
+    const gradient = memory.storage('optimizer', staging.size * 4)
     this.#learning = new Learning(this.#engine, gradient, this.#tokens, 'elementwise')
     this.#fill()
     this.#openSlots(positions)
@@ -145,7 +169,7 @@ class Scene {
   }
 
   dispose(): void {
-    this.#memory.freeAll()
+    this.memory.freeAll()
   }
 
   #dispatches(variants: Variants): Dispatch[] {
@@ -172,10 +196,10 @@ class Scene {
     const { device } = this.#engine
     const random = new RandomStream(1)
     const numbers = Float32Array.from({ length: 1 << 16 }, () => 2 * random.next() - 1)
-    const source = this.#memory.storage('tables', numbers.byteLength)
+    const source = this.memory.storage('tables', numbers.byteLength)
     device.queue.writeBuffer(source, 0, numbers)
     const encoder = device.createCommandEncoder()
-    for (const buffer of this.#memory.owned('activations', 'cache')) {
+    for (const buffer of this.memory.owned('activations', 'cache')) {
       for (let at = 0; at < buffer.size; at += source.size)
         encoder.copyBufferToBuffer(source, 0, buffer, at, Math.min(source.size, buffer.size - at))
     }
