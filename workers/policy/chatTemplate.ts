@@ -46,7 +46,18 @@ const MARK = 'A7f3Q9x'
 const OTHER_MARK = 'B2k8W5z'
 
 /** What templates that ask for the date are told: the tokens of a run must not depend on the day. Llama 3.2's own default. */
-const TODAY = new Date(Date.UTC(2024, 6, 26))
+const TODAY: Record<string, string> = {
+  Y: '2024',
+  m: '07',
+  d: '26',
+  B: 'July',
+  b: 'Jul',
+  A: 'Friday',
+  a: 'Fri',
+  H: '00',
+  M: '00',
+  S: '00',
+}
 
 export function createChatTemplate(
   source: string | null,
@@ -154,20 +165,5 @@ function withTools(messages: TemplateMessage[], tools: readonly object[]): Templ
 
 /** Python's strftime of the fixed date, for what templates ask. */
 function dateText(format: string): string {
-  const named = (options: Intl.DateTimeFormatOptions) =>
-    new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', ...options }).format(TODAY)
-  const two = (value: number) => String(value).padStart(2, '0')
-  const parts: Record<string, string> = {
-    Y: String(TODAY.getUTCFullYear()),
-    m: two(TODAY.getUTCMonth() + 1),
-    d: two(TODAY.getUTCDate()),
-    B: named({ month: 'long' }),
-    b: named({ month: 'short' }),
-    A: named({ weekday: 'long' }),
-    a: named({ weekday: 'short' }),
-    H: '00',
-    M: '00',
-    S: '00',
-  }
-  return format.replace(/%([A-Za-z])/g, (_, letter: string) => parts[letter] ?? '')
+  return format.replace(/%([A-Za-z])/g, (_, letter: string) => TODAY[letter] ?? '')
 }

@@ -50,6 +50,11 @@ export class Answer {
     return this.stop === null && this.error === null
   }
 
+  /** A copy of all its tokens so far. */
+  get tokens(): Int32Array {
+    return Int32Array.from(this.#ids)
+  }
+
   get length(): number {
     return this.#ids.length
   }

@@ -74,7 +74,7 @@ function samplerOptions(run: Run, { temperature, topP, topK, minP, adapter }: Sa
 }
 
 function firstTurn(run: Run, answer: Answer, sampling: Sampling): Turn {
-  return nextTurn(run, answer, answer.toRollout().ids, sampling)
+  return nextTurn(run, answer, answer.tokens, sampling)
 }
 
 function nextTurn(run: Run, answer: Answer, ids: Int32Array, { purpose, maxTokens }: Sampling): Turn {

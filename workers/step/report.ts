@@ -126,7 +126,12 @@ function tokenRecord(script: Script, rollout: Rollout, promptTokens: number, row
   }
 }
 
-// Six significant digits: what f32 holds, without the digits that only spell out its rounding.
-function short(value: number): number {
-  return Number(value.toPrecision(6))
+/** Powers of ten that a float64 holds exactly. */
+const POWERS = Array.from({ length: 23 }, (_, exponent) => Number(`1e${exponent}`))
+
+/** Six significant digits: what f32 holds, without the digits that only spell out its rounding. */
+export function short(value: number): number {
+  if (value === 0 || !Number.isFinite(value)) return value
+  const power = POWERS[5 - Math.floor(Math.log10(Math.abs(value)))]
+  return power === undefined ? Number(value.toPrecision(6)) : Math.round(value * power) / power
 }
