@@ -2,6 +2,7 @@
 // server: both are a Trainer and a stream of RunEvent.
 
 import type { RunConfig } from '../configs/schema.ts'
+import type { RunDetails } from '../server/runs/views.ts'
 import { type OpenTrainer, openRuns, openTrainer } from '../workers/host.browser.ts'
 import type { RunLibrary, RunState, RunSummary } from '../workers/storage/store.ts'
 import { newRunId } from './runName.ts'
@@ -29,6 +30,13 @@ export interface RunLine {
   updated: number
 }
 
+/** How a run came to be where it is, for places that begin a run more than once. */
+export interface RunHistory
+  extends Pick<RunDetails, 'createdAt' | 'endedAt' | 'reason' | 'queuePosition' | 'attempts' | 'pricePerGpuHour'> {
+  /** By how much the clock of that place is ahead of ours, milliseconds. */
+  aheadMs: number
+}
+
 /** Runs that can be looked at again: what the page needs of a run library. */
 export interface Runs extends Omit<RunLibrary, 'open' | 'list'> {
   /** Newest first. */
@@ -36,6 +44,8 @@ export interface Runs extends Omit<RunLibrary, 'open' | 'list'> {
   config(run: string): Promise<RunConfig>
   /** Whether another tab or process writes this run now. */
   isWritten(run: string): Promise<boolean>
+  /** Absent where a run has no history but its steps. */
+  history?(run: string): Promise<RunHistory>
 }
 
 export interface Connection {

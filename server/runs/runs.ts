@@ -107,6 +107,7 @@ export class Runs {
       capabilities: engine?.capabilities ?? NOTHING,
       queuePosition: job?.queuePosition ?? null,
       pricePerGpuHour: engine?.pricePerGpuHour ?? null,
+      at: Date.now(),
     }
   }
 

@@ -60,6 +60,8 @@ export interface RunDetails extends RunView {
   queuePosition: number | null
   /** The operator's price of a GPU for an hour, in no currency that we know; null where none is named. */
   pricePerGpuHour: number | null
+  /** The server's clock, for what is reckoned until now. */
+  at: number
 }
 
 export interface MeasurementView {

@@ -63,6 +63,10 @@ const runs: Runs = {
   async remove(run) {
     await api.runs[':id'].$delete({ param: { id: run } })
   },
+  async history(run) {
+    const { createdAt, endedAt, reason, queuePosition, attempts, pricePerGpuHour, at } = await details(run)
+    return { createdAt, endedAt, reason, queuePosition, attempts, pricePerGpuHour, aheadMs: at - Date.now() }
+  },
   usage: async () => ({ usedBytes: null, quotaBytes: null }),
   isWritten: async () => false,
 }

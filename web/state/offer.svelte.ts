@@ -61,14 +61,12 @@ export class Offer {
 
   async look(config: RunConfig | null, signal?: AbortSignal): Promise<void> {
     try {
-      const asked = { init: json({ config, target: this.target }, { signal }) }
-      const request = config && (answer(api.runs.preview.$post(undefined, asked)) as Promise<Preview>)
-      const [{ targets }, preview] = await Promise.all([
-        answer(api.targets.$get(undefined, { init: { signal } })),
-        request,
-      ])
+      const { targets } = await answer(api.targets.$get(undefined, { init: { signal } }))
       this.#targets = targets
-      this.#preview = preview
+      // Not every server computes by itself.
+      if (targets.length > 0 && this.chosen === null) this.target = targets[0].target
+      const asked = { init: json({ config, target: this.target }, { signal }) }
+      this.#preview = config && ((await answer(api.runs.preview.$post(undefined, asked))) as Preview)
       this.#problem = null
     } catch (error) {
       if (signal?.aborted) return
