@@ -5,14 +5,13 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
 import { fullSizeConfig } from '../support/config.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
+import { buildProgram, type Program } from '../support/program.ts'
 import { makeProject } from '../support/project.ts'
 import { type SlurmHost, startSlurm } from '../support/slurm.ts'
 import type { SubmitRequest } from '../support/submitProcess.ts'
@@ -24,25 +23,18 @@ const MOMENTS = ['cluster:before-files', 'cluster:before-launch', 'cluster:befor
 describe.skipIf(missing !== null)('a server killed while it submits', () => {
   let host: SlurmHost
   let folder: string
+  let program: Program
   let project: Awaited<ReturnType<typeof makeProject>>
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'rollout-lab-crash-'))
-    const root = fileURLToPath(new URL('../../..', import.meta.url))
-    await build({
-      ...{ root, configFile: false, logLevel: 'silent' },
-      build: {
-        ssr: join(root, 'test/cluster/support/submitProcess.ts'),
-        outDir: join(folder, 'built'),
-        target: 'node20',
-      },
-      ssr: { noExternal: true },
-    })
+    program = await buildProgram('submitProcess')
     host = await startSlurm({ nodes: 1 })
     project = await makeProject(host.shared)
     await project.faults({ pace: 50 })
   })
   afterAll(async () => {
     await host?.stop()
+    await program?.remove()
     await rm(folder, { recursive: true, force: true })
   })
 
@@ -80,7 +72,7 @@ describe.skipIf(missing !== null)('a server killed while it submits', () => {
   })
 
   function killedAt(moment: string, request: SubmitRequest): Promise<NodeJS.Signals | number | null> {
-    const child = spawn(process.execPath, [join(folder, 'built/submitProcess.js'), JSON.stringify(request)], {
+    const child = spawn(process.execPath, [program.file, JSON.stringify(request)], {
       ...{ stdio: 'inherit', env: { ...process.env, ROLLOUT_LAB_CRASH_AT: moment } },
     })
     return new Promise((resolve) => child.on('exit', (code, signal) => resolve(signal ?? code)))

@@ -12,6 +12,7 @@ import { slurmSchema } from '../../../server/engines/slurm/config.ts'
 import { type SlurmOptions, SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
 import { fullSizeConfig } from '../support/config.ts'
+import { everythingIn } from '../support/everythingIn.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
 import { type SlurmHost, startSlurm } from '../support/slurm.ts'
@@ -89,9 +90,9 @@ describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', 
     const log = await engine.readLog(engineId, 'job', 0, 1e6)
     expect(Buffer.from(log.bytes).toString()).toContain('a secret is there')
     expect(await readdir(join(folder, 'attempt_1'))).not.toContain('secrets')
-    const said = await everything(folder)
+    const said = await everythingIn(folder)
     expect(said).not.toContain('canary value')
-    expect(await everything(server)).not.toContain('canary value')
+    expect(await everythingIn(server)).not.toContain('canary value')
     expect(await host.scontrol('show', 'job', '-dd')).not.toContain('canary')
     await expect(stat('/tmp/never')).rejects.toThrow()
     // A parallel reader by parts gets the file to the byte.
@@ -299,7 +300,7 @@ describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', 
     expect(renewed).toBe(1)
     const said = Buffer.from((await engine.readLog(key, 'job', 0, 1e6)).bytes).toString()
     expect(said).not.toContain('no secret')
-    expect(await everything(join(host.shared, 'runs'))).not.toContain('canary value')
+    expect(await everythingIn(join(host.shared, 'runs'))).not.toContain('canary value')
     // What was done twice is told twice.
     expect(steps.at(-1)).toBe(24)
     expect(steps.length).toBeGreaterThanOrEqual(24)
@@ -338,14 +339,3 @@ describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', 
     expect(stepsOf(resumed.events)).toEqual(Array.from({ length: 20 - saved }, (_, i) => saved + 1 + i))
   }, 300_000)
 })
-
-/** The text of every file below a folder. */
-async function everything(folder: string): Promise<string> {
-  const entries = await readdir(folder, { withFileTypes: true, recursive: true })
-  const texts = await Promise.all(
-    entries
-      .filter((entry) => entry.isFile())
-      .map((entry) => readFile(join(entry.parentPath ?? entry.path, entry.name), 'latin1')),
-  )
-  return texts.join('\n')
-}

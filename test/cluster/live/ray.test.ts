@@ -8,10 +8,18 @@ import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { RayClient } from '../../../server/engines/ray/client.ts'
 import { RayScheduler } from '../../../server/engines/ray/scheduler.ts'
 import { newId } from '../../../server/store/ids.ts'
+import { TestServer } from '../../server/runs/server.ts'
 import { fullSizeConfig } from '../support/config.ts'
+import { everythingIn } from '../support/everythingIn.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
 import { type RayHost, startRay } from '../support/ray.ts'
+import { canarySets, expectNotTold } from '../support/telling.ts'
+
+const CONFIG = {
+  ...{ name: 'reverse text', model: 'Qwen/Qwen3-0.6B', max_steps: 6, batch_size: 8, rollouts_per_example: 4 },
+  env: [{ id: 'reverse-text' }],
+}
 
 const missing = inject('rayMissing')
 
@@ -52,6 +60,18 @@ describe.skipIf(missing !== null)('full-size runs through Ray', () => {
     const log = Buffer.from((await engine.readLog(key, 'job', 0, 1e6)).bytes).toString()
     expect(log).toContain('a secret is there')
     expect(log).toBe(await readFile(join(folder, 'runs', spec.run, 'attempt_1/job_ray.log'), 'utf8'))
+  })
+
+  test('what its program was given in secret is told by nobody, though it stands in its files', async () => {
+    await project.faults({ pace: 100, tell: true })
+    const server = await TestServer.open(null, { local: null, secrets: canarySets, engines: async () => [open()] })
+    try {
+      const submitted = { ...CONFIG, max_steps: 2 }
+      const { id } = await server.submit(submitted, { target: 'ray', secrets: ['keys'] })
+      await expectNotTold(server, id, () => everythingIn(join(folder, 'runs', id)))
+    } finally {
+      await server.remove()
+    }
   })
 
   test('cancelled it saves, and another attempt goes on', async () => {

@@ -6,13 +6,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { isFinal } from '../../../server/engines/engine.ts'
 import { FullSizeEngine } from '../../../server/engines/primeRl/engine.ts'
 import { SlurmScheduler } from '../../../server/engines/slurm/scheduler.ts'
 import type { RunView } from '../../../server/runs/views.ts'
 import { metricOf } from '../../../workers/rl/metrics.ts'
 import { runEvents, TestServer } from '../../server/runs/server.ts'
+import { everythingIn } from '../support/everythingIn.ts'
 import { makeProject } from '../support/project.ts'
 import { type SlurmHost, startSlurm } from '../support/slurm.ts'
+import { canarySets, expectNotTold } from '../support/telling.ts'
 import { until } from '../support/until.ts'
 
 const missing = inject('slurmMissing')
@@ -34,7 +37,7 @@ describe.skipIf(missing !== null)('the run API over Slurm', () => {
     project = await makeProject(host.shared)
     runsRoot = join(host.shared, 'runs')
     server = await TestServer.open(null, {
-      local: null,
+      ...{ local: null, secrets: canarySets },
       engines: async () => [
         new FullSizeEngine(new SlurmScheduler({ ...host, exclusive: false, deadlineMs: 12_000 }), {
           ...{ folder: join(folder, 'slurm'), runsRoot, project: project.project, models: 'models' },
@@ -100,6 +103,15 @@ describe.skipIf(missing !== null)('the run API over Slurm', () => {
     expect(run).toMatchObject({ state: 'succeeded', step: 12, attempts: [{ state: 'succeeded' }] })
     const steps = runEvents(await server.follow(id)).flatMap((event) => (event.kind === 'step' ? [event.step] : []))
     expect(steps).toEqual([...Array(12).keys()].map((i) => i + 1))
+  })
+
+  test('what its program was given in secret is told by nobody, though it stands in its files', async () => {
+    await project.faults({ pace: 100, tell: true, dieAt: 3, attempt: 1, linger: 3000 })
+    const { id } = await server.submit(CONFIG, { target: 'slurm', secrets: ['keys'] })
+    const reasons = new Set<string | null>()
+    await server.until(id, ({ reason, state }) => reasons.add(reason) && isFinal(state))
+    await expectNotTold(server, id, () => everythingIn(join(runsRoot, id)))
+    expect([...reasons].join(' ')).toMatch(/Failing: .*trainer exited with code 1 \[secret\]/)
   })
 
   test('a full shared disk is said, and the run goes on once there is room', async () => {

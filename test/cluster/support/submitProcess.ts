@@ -1,4 +1,4 @@
-// A server that submits one run through Slurm and is killed at a named moment: `node submitProcess.js <json>`.
+// A server that submits one run through Slurm and is killed at a named moment: `node submitProcess.mjs <json>`.
 
 import type { JobSpec } from '../../../server/engines/engine.ts'
 import { FullSizeEngine, type FullSizeOptions } from '../../../server/engines/primeRl/engine.ts'
