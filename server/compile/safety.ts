@@ -3,6 +3,7 @@
 
 import { isTable, type Path, type Table } from '../../configs/path.ts'
 import { patternOf } from '../../configs/vocabulary.ts'
+import { isVariable, loadsPrograms } from '../variableNames.ts'
 
 export interface Unsafe {
   path: Path
@@ -64,11 +65,6 @@ const FORMS: Form[] = [
   { where: /(^|\.)api_key_var$|(^|\.)headers_from_env\./, form: /^[A-Za-z_]\w*$/, what: 'becomes a variable' },
 ]
 
-const VARIABLE = /^[A-Za-z_]\w*$/
-
-/** Programs read these before they run anything, and load what they name. */
-const LOADERS = /^(LD_\w+|PYTHON\w*|BASH_ENV|ENV|PATH|IFS|PS4|SHELLOPTS|PROMPT_COMMAND)$/
-
 export function unsafeTexts(table: Table, noneIsNull: boolean): Unsafe[] {
   const found: Unsafe[] = []
   const visit = (path: Path, value: unknown): void => {
@@ -102,6 +98,6 @@ function unsafe(pattern: string, value: string, noneIsNull: boolean): string | n
 
 function badVariable(path: Path, key: string): string | null {
   if (path[path.length - 1] !== 'env_vars') return null
-  if (!VARIABLE.test(key)) return `${JSON.stringify(key)} is no name of a variable.`
-  return LOADERS.test(key) ? `${key} changes which programs run; it is not taken from a config.` : null
+  if (!isVariable(key)) return `${JSON.stringify(key)} is no name of a variable.`
+  return loadsPrograms(key) ? `${key} changes which programs run; it is not taken from a config.` : null
 }

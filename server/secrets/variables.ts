@@ -1,9 +1,10 @@
 // What a secret set may hold: variables for the process of a run. Names that would change what that process runs are
 // refused, for whoever may upload a set may not thereby run code.
 
-const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
-const STEERING =
-  /^(PATH|HOME|SHELL|IFS|ENV|BASH_ENV|TMPDIR|PERL5?(LIB|OPT)|RUBY(LIB|OPT)|NODE_(OPTIONS|PATH)|(LD|DYLD)_.*|PYTHON.*|GIT_.*|BASH_FUNC_.*)$/
+import { isVariable, loadsPrograms } from '../variableNames.ts'
+
+/** Beside what loads programs: where they look for their own, and what a job is told by its scheduler and by us. */
+const STEERING = /^(HOME|SHELL|TMPDIR|SLURM_.*|ROLLOUT_LAB_.*)$/
 const MOST = 100
 const LONGEST_VALUE = 32 * 1024
 const LARGEST_SET = 128 * 1024
@@ -14,9 +15,9 @@ export function problemOf(variables: Record<string, string>): string | null {
   if (entries.length === 0) return 'A secret set holds at least one variable, NAME=value.'
   if (entries.length > MOST) return `A secret set holds at most ${MOST} variables; this one has ${entries.length}.`
   for (const [name, value] of entries) {
-    if (!NAME.test(name))
+    if (!isVariable(name))
       return `${JSON.stringify(name.slice(0, 130))} is no name of a variable: letters, digits and underscores.`
-    if (STEERING.test(name)) return `${name} decides what a program runs, so it cannot be a secret: leave it out.`
+    if (isSteering(name)) return `${name} decides what a program runs, so it cannot be a secret: leave it out.`
     if (value.includes('\0')) return `The value of ${name} holds a zero byte, which no variable can.`
     if (Buffer.byteLength(value) > LONGEST_VALUE) return `The value of ${name} is longer than ${LONGEST_VALUE} bytes.`
   }
@@ -24,9 +25,7 @@ export function problemOf(variables: Record<string, string>): string | null {
   return bytes > LARGEST_SET ? `A secret set holds at most ${LARGEST_SET} bytes; this one has ${bytes}.` : null
 }
 
-/** For a shell to read with `.`: `export NAME='value'` each. */
-export function asShell(variables: Record<string, string>): string {
-  return Object.entries(variables)
-    .map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'\n`)
-    .join('')
+/** Whether a variable decides what a program runs, and so cannot be a secret. */
+export function isSteering(name: string): boolean {
+  return loadsPrograms(name) || STEERING.test(name)
 }
