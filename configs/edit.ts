@@ -24,11 +24,6 @@ export function withoutKey(text: string, path: Path): string {
   return checked(removed(text, source, path), wanted)
 }
 
-/** A table as TOML. Keys whose value is null are left out. */
-export function tomlOf(table: Table): string {
-  return stringify(withoutNull(table))
-}
-
 function checked(text: string | null, wanted: Table): string {
   try {
     if (text !== null && same(readSource(text, 'toml').value, wanted)) return text
@@ -126,14 +121,6 @@ function shortNumber(value: number): string {
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value)
   if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential().replace('e+', 'e')
   return String(value)
-}
-
-function withoutNull(value: Table): Table {
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([, inner]) => inner !== null && inner !== undefined)
-      .map(([key, inner]) => [key, isTable(inner) ? withoutNull(inner) : inner]),
-  )
 }
 
 /** Equal as values; the order of keys does not count. */

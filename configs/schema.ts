@@ -94,7 +94,6 @@ type SftKey = (typeof SFT_KEYS)[number]
 export const sftConfig = runConfig.pick(Object.fromEntries(SFT_KEYS.map((key) => [key, true])) as Record<SftKey, true>)
 
 export type RunConfig = z.output<typeof runConfig>
-export type SftConfig = z.output<typeof sftConfig>
 
 let found: Knob[] | null = null
 

@@ -22,8 +22,6 @@ export const TARGETS: Record<TargetId, Target> = {
   hosted: HOSTED,
 }
 
-export const isTarget = (name: string): name is TargetId => Object.hasOwn(TARGETS, name)
-
 /** What there is to say about a knob on its way, before lines are known. */
 export interface Finding {
   act: Act

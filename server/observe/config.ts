@@ -11,5 +11,4 @@ export const logSchema = z.strictObject({
   file: z.string().min(1).optional(),
 })
 
-export type LogTable = z.output<typeof logSchema>
 export type Level = (typeof LEVELS)[number]

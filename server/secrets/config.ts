@@ -16,5 +16,3 @@ export const secretsSchema = z
     ({ key_file, key_env }) => !(key_file && key_env),
     'it has both key_file and key_env; one key seals all, give one of them',
   )
-
-export type SecretsTable = z.output<typeof secretsSchema>

@@ -24,16 +24,6 @@ export function openSqlite(file: string): { dialect: SqliteDialect; release(): v
   }
 }
 
-/** Copies a database file as it is at this moment, also while a server writes it. `target` must not exist. */
-export function copySqlite(file: string, target: string): void {
-  const database = new Sqlite(file, { readonly: true } as Sqlite.Options)
-  try {
-    database.prepare('VACUUM INTO ?').run(target)
-  } finally {
-    database.close()
-  }
-}
-
 // An exclusive transaction on a file of its own: the system ends it with the process, whatever kills that, and the
 // database itself stays readable to other programs.
 function takeLock(folder: string): () => void {

@@ -7,7 +7,6 @@ import { newId, ULID } from '../../../server/store/ids.ts'
 import { MIGRATIONS } from '../../../server/store/migrations/index.ts'
 import type { Migration } from '../../../server/store/migrations/migration.ts'
 import { openStore, type Store } from '../../../server/store/open.ts'
-import { copySqlite } from '../../../server/store/sqlite.ts'
 import type { RunRow } from '../../../server/store/tables/runs.ts'
 import { sqlite, startPostgres } from './databases.ts'
 
@@ -172,21 +171,6 @@ describe('SQLite', () => {
     holder.kill('SIGKILL')
     await gone
     await (await openStore({ folder })).close()
-  })
-
-  it('is copied whole while it is written', async () => {
-    const store = await openStore({ folder })
-    for (let i = 0; i < 100; i++) await store.db.insertInto('run').values(run()).execute()
-    const target = join(folder, 'copy')
-    await rm(target, { recursive: true, force: true })
-    const { mkdir } = await import('node:fs/promises')
-    await mkdir(target)
-    copySqlite(join(folder, 'rollout-lab.db'), join(target, 'rollout-lab.db'))
-    await store.db.insertInto('run').values(run()).execute()
-    const copy = await openStore({ folder: target })
-    expect(await copy.db.selectFrom('run').select('id').execute()).toHaveLength(100)
-    await copy.close()
-    await store.close()
   })
 
   it('refuses a URL of another kind', async () => {
