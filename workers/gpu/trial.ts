@@ -19,8 +19,8 @@ const ROUND_MILLISECONDS = 2
 /** The same where the host's clock must do, which also sees the way there and back. */
 const HOST_ROUND_MILLISECONDS = 8
 const MOST_REPETITIONS = 512
-/** Runs by which the number of repetitions is found. */
-const TASTE = 8
+/** Runs by which the number of repetitions is found where one is too short to be timed. */
+const TASTE = 16
 /** A variant has to be faster than this share of the plain one's time. */
 const WORTHWHILE = 0.97
 /** Of every buffer that is written, what is compared. */
@@ -93,13 +93,14 @@ export async function runTrial(
   }
   if (sound.length === 0) return lines
   const clock = clockOf(pipelines.device)
-  await keepBusy(pipelines, warmUp, WARM_MILLISECONDS)
+  await keepBusy(pipelines, warmUp, Math.min(WARM_MILLISECONDS, deadline - performance.now()))
   for (const { sides, line } of sound) {
-    if (performance.now() > deadline) {
+    const times = await measure(clock, sides, deadline - performance.now())
+    if (!times) {
       line.note = 'there was no time left to measure it'
       continue
     }
-    const [plain, other] = await clock.measure(sides)
+    const [plain, other] = times
     line.plainMicroseconds = plain * 1000
     line.variantMicroseconds = other * 1000
     if (other < WORTHWHILE * plain) line.taken = line.variant
@@ -217,7 +218,7 @@ async function keepBusy(pipelines: Pipelines, dispatches: Dispatch[], millisecon
   const { queue } = pipelines.device
   const plan = new Plan(pipelines, dispatches)
   const until = performance.now() + milliseconds
-  let repetitions = 4
+  let repetitions = 1
   // One submission computes while the next is made; they grow until making one takes no time beside computing it.
   let before: Promise<unknown> = Promise.resolve()
   while (performance.now() < until) {
@@ -240,17 +241,28 @@ function record(device: GPUDevice, plan: Plan, repetitions: number): void {
 }
 
 interface Clock {
-  /** Milliseconds of one run of each side, medians over rounds in which they take turns. */
-  measure(sides: Sides): Promise<[number, number]>
+  /** Of one round, about. */
+  roundMilliseconds: number
+  /** Milliseconds of each: so many runs of a plan, one after the other. */
+  time(passes: [Plan, number][]): Promise<number[]>
   dispose(): void
+}
+
+/** Milliseconds of one run of each side, medians over rounds in which they take turns; null where that takes too long. */
+async function measure(clock: Clock, sides: Sides, milliseconds: number): Promise<[number, number] | null> {
+  if (milliseconds <= 0) return null
+  let [once] = await clock.time([[sides[0], 1]])
+  if (once < clock.roundMilliseconds / 2) once = (await clock.time([[sides[0], TASTE]]))[0] / TASTE
+  const wanted = Math.ceil(clock.roundMilliseconds / Math.max(once, 1e-4))
+  const repetitions = Math.min(MOST_REPETITIONS, wanted)
+  if (2 * ROUNDS * repetitions * once > milliseconds) return null
+  const order = turns()
+  const times = await clock.time(order.map((side) => [sides[side], repetitions]))
+  return medians(order, times, repetitions)
 }
 
 function clockOf(device: GPUDevice): Clock {
   return device.features.has('timestamp-query') ? gpuClock(device) : hostClock(device)
-}
-
-function repetitionsFor(milliseconds: number, once: number): number {
-  return Math.max(2, Math.min(MOST_REPETITIONS, Math.ceil(milliseconds / Math.max(once, 1e-4))))
 }
 
 function gpuClock(device: GPUDevice): Clock {
@@ -262,7 +274,6 @@ function gpuClock(device: GPUDevice): Clock {
   })
   const staging = device.createBuffer({ size: count * 8, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST })
 
-  /** Milliseconds of each pass: so many runs of a plan. */
   async function time(passes: [Plan, number][]): Promise<number[]> {
     const encoder = device.createCommandEncoder()
     passes.forEach(([plan, repetitions], i) => {
@@ -283,13 +294,8 @@ function gpuClock(device: GPUDevice): Clock {
   }
 
   return {
-    async measure(sides) {
-      const [first] = await time([[sides[0], TASTE]])
-      const repetitions = repetitionsFor(ROUND_MILLISECONDS, first / TASTE)
-      const order = turns()
-      const times = await time(order.map((side) => [sides[side], repetitions]))
-      return medians(order, times, repetitions)
-    },
+    roundMilliseconds: ROUND_MILLISECONDS,
+    time,
     dispose() {
       set.destroy()
       resolved.destroy()
@@ -299,20 +305,17 @@ function gpuClock(device: GPUDevice): Clock {
 }
 
 function hostClock(device: GPUDevice): Clock {
-  async function time(plan: Plan, repetitions: number): Promise<number> {
-    const began = performance.now()
-    record(device, plan, repetitions)
-    await device.queue.onSubmittedWorkDone()
-    return performance.now() - began
-  }
   return {
-    async measure(sides) {
-      const first = await time(sides[0], TASTE)
-      const repetitions = repetitionsFor(HOST_ROUND_MILLISECONDS, first / TASTE)
-      const order = turns()
+    roundMilliseconds: HOST_ROUND_MILLISECONDS,
+    async time(passes) {
       const times: number[] = []
-      for (const side of order) times.push(await time(sides[side], repetitions))
-      return medians(order, times, repetitions)
+      for (const [plan, repetitions] of passes) {
+        const began = performance.now()
+        record(device, plan, repetitions)
+        await device.queue.onSubmittedWorkDone()
+        times.push(performance.now() - began)
+      }
+      return times
     },
     dispose() {},
   }
