@@ -22,7 +22,10 @@ export type Engine = 'plain' | 'compiled'
  * What a run on this device computes with: WGSL plans on a GPU, where adapters alone are trained; ordinary tfjs ops on
  * every other backend, and on a processor that plays a GPU.
  */
-export function engineOf(config: RunConfig, { backend, software }: { backend: string; software: boolean }): Engine {
+export function engineOf(
+  config: { browser: Pick<RunConfig['browser'], 'engine'>; lora: Pick<RunConfig['lora'], 'enabled'> },
+  { backend, software }: { backend: string; software: boolean },
+): Engine {
   const { engine } = config.browser
   if (engine !== 'auto') return engine
   const able = backend === 'webgpu' && !software && config.lora.enabled
@@ -108,6 +111,11 @@ function estimateWith(baseDtype: BaseDtype, config: RunConfig, a: Architecture, 
   }
 }
 
+/** How the compiled engine holds frozen weights where nobody asks for less. */
+export function usualDtype(a: Architecture): BaseDtype {
+  return parameterCount(a) < SMALL_PARAMETERS ? 'f32' : 'f16'
+}
+
 /**
  * How frozen weights are held where the config leaves it open: small ones as they are, others in half of that, and in less
  * where browser.memory_gb asks for it.
@@ -116,7 +124,7 @@ export function baseDtypeOf(config: RunConfig, a: Architecture, engine: Engine):
   if (engine === 'plain' || !config.lora.enabled) return 'f32'
   const { base_dtype, memory_gb } = config.browser
   if (base_dtype !== 'auto') return base_dtype
-  const [first, ...smaller] = BASE_DTYPES.slice(parameterCount(a) < SMALL_PARAMETERS ? 0 : 1)
+  const [first, ...smaller] = BASE_DTYPES.slice(BASE_DTYPES.indexOf(usualDtype(a)))
   const fits = (dtype: BaseDtype) => estimateWith(dtype, config, a, engine).total <= (memory_gb ?? Infinity) * 1e9
   return [first, ...smaller].find(fits) ?? first
 }

@@ -124,6 +124,67 @@ describe.each(POLICIES)('the $name policy', ({ create, trains, updates }) => {
     policy.dispose()
   })
 
+  it('names the likeliest tokens at each position, with the log-probabilities that they would have had', async () => {
+    const policy = await create({ model, device })
+    await perturb(policy)
+    const temperature = 0.8
+    const sampler = policy.sampler(samplingOptions(model, { temperature, alternatives: 5 }))
+    const prompts = ['ab', 'other'].map((word) => prompt(model, word))
+    const completions = await sampler.complete(
+      prompts.map((ids, i) => ({ sequence: i, ids, noise: noiseKey(2, 'train', i, 0), maxTokens: 5 })),
+    )
+    sampler.dispose()
+    const rows: Row[] = []
+    const expected: number[] = []
+    completions.forEach(({ ids, logp, alternatives }, i) => {
+      expect(alternatives).toHaveLength(ids.length)
+      alternatives!.forEach((list, t) => {
+        expect(list.map((one) => one.logp)).toEqual(list.map((one) => one.logp).toSorted((a, b) => b - a))
+        expect(new Set(list.map(({ token }) => token)).size).toBe(5)
+        const drawn = list.find(({ token }) => token === ids[t])
+        if (drawn) expect(drawn.logp).toBe(logp[t])
+        for (const one of list) {
+          const row = [...prompts[i], ...ids.subarray(0, t), one.token]
+          rows.push({ ids: Int32Array.from(row), targets: Int32Array.of(row.length - 1), temperature })
+          expected.push(one.logp)
+        }
+      })
+    })
+    const { logp } = await policy.logprobs(rows, { adapter: 'live' })
+    expect(expected.length).toBeGreaterThan(25)
+    for (const [i, value] of expected.entries()) expect(Math.abs(logp[i] - value)).toBeLessThan(1e-4)
+    policy.dispose()
+  })
+
+  it('keeps samplers apart that take turns', async () => {
+    const policy = await create({ model, device, slots: 4 })
+    const turns = (count: number) => (sequence: number, i: number) => ({
+      sequence,
+      ids: i === 0 ? prompt(model, WORDS[sequence]) : new Int32Array(0),
+      noise: noiseKey(9, 'eval', sequence, 0),
+      maxTokens: count,
+    })
+    const stopTokens: number[] = []
+    const alone = policy.sampler(samplingOptions(model, { stopTokens }))
+    const whole = await alone.complete([0, 1, 2].map((sequence) => turns(12)(sequence, 0)))
+    alone.dispose()
+    const samplers = [0, 1].map(() => policy.sampler(samplingOptions(model, { stopTokens })))
+    const said: number[][][] = [
+      [[], [], []],
+      [[], [], []],
+    ]
+    for (let part = 0; part < 3; part++) {
+      for (const [s, sampler] of samplers.entries()) {
+        const order = s === 0 ? [0, 1, 2] : [2, 1, 0]
+        const parts = await sampler.complete(order.map((sequence) => turns(4)(sequence, part)))
+        for (const { sequence, ids } of parts) said[s][sequence].push(...ids)
+      }
+    }
+    for (const sampler of samplers) sampler.dispose()
+    for (const one of said) expect(one).toEqual(whole.map(({ ids }) => [...ids]))
+    policy.dispose()
+  })
+
   it('stops at a stop token, a stop string, the longest completion and the longest sequence', async () => {
     const policy = await create({ model, device })
     const sampler = policy.sampler(samplingOptions(model, { maxLength: 60 }))

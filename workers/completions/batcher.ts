@@ -2,6 +2,7 @@
 // chunks newcomers join, and those that ended or were given up leave. A token depends on its sequence and its noise alone,
 // so neither the neighbours nor the chunks change it.
 
+import { MOST_ALTERNATIVES } from '../gpu/kernels/alternatives.ts'
 import type { Alternative, Completion, Policy, Sampler, TurnRequest } from '../policy/policy.ts'
 import type { NoiseKey } from '../random.ts'
 import type { SamplingRule } from './protocol.ts'
@@ -44,6 +45,8 @@ const FIRST_CHUNK = 4
 const FLOWING_CHUNK = 16
 const CHUNK = 32
 const SOON_MS = 400
+/** Tokens of a sequence that room is made for at once; few answers come to more. */
+const MOST_ROOM = 2048
 /** Sequences of one sampler: it remembers each until it is disposed of. */
 const PER_SAMPLER = 64
 
@@ -166,6 +169,7 @@ export class Batcher {
             ids: Int32Array.from(sampled === 0 ? sequence.prompt : []),
             noise: sequence.noise,
             maxTokens: Math.min(chunk, sequence.maxTokens - sampled),
+            room: Math.min(sequence.prompt.length + sequence.maxTokens, MOST_ROOM),
           }
         }),
         { signal: abort.signal },
@@ -202,5 +206,3 @@ export class Batcher {
     sequence.onEnd(stop)
   }
 }
-
-export const MOST_ALTERNATIVES = 20

@@ -4,7 +4,7 @@ import { type Endpoint, expose } from 'comlink'
 import { createCompleter } from '../completions/completer.ts'
 import type { Completer } from '../completions/protocol.ts'
 import type { Backend } from '../gpu/device.ts'
-import { createPlainPolicy } from '../policy/plain/index.ts'
+import { createAnsweringPolicy } from './answeringPolicy.ts'
 import type { CompleterDoor } from './completerLine.ts'
 import type { Realm } from './learner.ts'
 import type { Place } from './link.ts'
@@ -37,6 +37,6 @@ function onRealm(realm: Realm, backend: Backend | 'auto'): Completer {
   return createCompleter({
     modelFiles: (name) => realm.modelFiles(name),
     openDevice: () => realm.openDevice(backend),
-    createPolicy: (model, device, lora) => createPlainPolicy({ model, device, trainable: 'adapters', lora, seed: 0 }),
+    createPolicy: createAnsweringPolicy,
   })
 }

@@ -75,6 +75,8 @@ export interface TurnRequest {
   ids: Int32Array
   noise: NoiseKey
   maxTokens: number
+  /** Tokens that the sequence may come to by later turns: room that is made at once need not grow. */
+  room?: number
 }
 
 export interface Completion {

@@ -1,6 +1,7 @@
 // Decodes many sequences together: slots that are refilled while others go on, prompts read in once per group, and one
 // readback per block of tokens, two blocks on their way at a time. A slot that closes computes on and changes nothing.
 
+import { MOST_ALTERNATIVES, readAlternatives } from '../../gpu/kernels/alternatives.ts'
 import {
   LOGITS_NOT_FINITE,
   MAX_STOP_TOKENS,
@@ -10,9 +11,9 @@ import {
   seenWords,
 } from '../../gpu/kernels/draw.ts'
 import { submit } from '../../gpu/plan.ts'
-import type { Completion, Sampler, SamplerControl, SamplingOptions, TurnRequest } from '../policy.ts'
+import type { Alternative, Completion, Sampler, SamplerControl, SamplingOptions, TurnRequest } from '../policy.ts'
 import type { Engine } from './engine.ts'
-import { BLOCKS_IN_FLIGHT, PREFILL_ROWS, type SamplingPlans, STEPS_PER_BLOCK } from './samplingPlans.ts'
+import { BLOCKS_IN_FLIGHT, namedPerRow, PREFILL_ROWS, type SamplingPlans, STEPS_PER_BLOCK } from './samplingPlans.ts'
 import { padTo } from './shape.ts'
 
 export interface SamplerSource {
@@ -40,6 +41,7 @@ interface Turn {
   logp: number[]
   entropy: number[]
   versions: number[]
+  alternatives: Alternative[][]
   stop: Completion['stop'] | null
 }
 
@@ -58,8 +60,10 @@ export function createSampler(source: SamplerSource, options: SamplingOptions, o
       `Made no sampler: it stops at one of at most ${MAX_STOP_TOKENS} tokens, got ${options.stopTokens.length}.`,
     )
   }
-  if (options.alternatives) {
-    throw new Error('Made no sampler: the compiled policy names no alternatives to a token; the plain one does.')
+  if ((options.alternatives ?? 0) > MOST_ALTERNATIVES) {
+    throw new RangeError(
+      `Made no sampler: it names at most ${MOST_ALTERNATIVES} alternatives to a token, got ${options.alternatives}.`,
+    )
   }
   return new CompiledSampler(source, options, onDispose)
 }
@@ -81,7 +85,7 @@ class CompiledSampler implements Sampler {
     const turns = requests.map((request) => this.#open(request))
     const waiting = turns.filter(({ stop }) => stop === null)
     if (waiting.length > 0) {
-      this.#prepare(Math.max(...waiting.map(({ limit }) => limit)))
+      this.#prepare(Math.max(...waiting.map(({ limit, request }) => Math.max(limit, this.#room(request)))))
       await this.#decode(waiting, control)
     }
     return turns.map((turn) => ({
@@ -90,6 +94,7 @@ class CompiledSampler implements Sampler {
       logp: Float32Array.from(turn.logp),
       entropy: Float32Array.from(turn.entropy),
       versions: Int32Array.from(turn.versions),
+      ...(turn.alternatives.length > 0 && { alternatives: turn.alternatives }),
       stop: turn.stop ?? 'max_tokens',
     }))
   }
@@ -99,6 +104,15 @@ class CompiledSampler implements Sampler {
     this.#staging = []
     this.#sequences.clear()
     this.onDispose()
+  }
+
+  #room({ room = 0 }: TurnRequest): number {
+    return Math.min(room, this.options.maxLength)
+  }
+
+  /** What a row of a step brings back: what was drawn, and the tokens that are named beside it. */
+  get #rowBytes(): number {
+    return 16 + 8 * namedPerRow(this.options)
   }
 
   #open(request: TurnRequest): Turn {
@@ -111,7 +125,7 @@ class CompiledSampler implements Sampler {
     const start = sequence.ids.length
     const limit = Math.min(start + Math.max(0, request.maxTokens), this.options.maxLength)
     const stop = start >= this.options.maxLength ? 'max_length' : request.maxTokens <= 0 ? 'max_tokens' : null
-    return { request, sequence, start, limit, logp: [], entropy: [], versions: [], stop }
+    return { request, sequence, start, limit, logp: [], entropy: [], versions: [], alternatives: [], stop }
   }
 
   // Plans for sequences of this length, the rule, and the adapters; what an older version cached is forgotten.
@@ -119,15 +133,17 @@ class CompiledSampler implements Sampler {
     const { source, options } = this
     const plans = source.plans(longest)
     source.useAdapters()
-    if (plans !== this.#plans || source.version() !== this.#version) {
+    // Another sampler may have filled the cache since.
+    if (plans !== this.#plans || plans.holder !== this || source.version() !== this.#version) {
       for (const sequence of this.#sequences.values()) Object.assign(sequence, { cached: 0, slot: null })
       this.#owners = Array.from({ length: plans.size.slots }, () => null)
       source.engine.memory.free(...this.#staging)
       this.#staging = Array.from({ length: BLOCKS_IN_FLIGHT + 1 }, () =>
-        source.engine.memory.staging(STEPS_PER_BLOCK * plans.maxRows * 16, 'drawn tokens'),
+        source.engine.memory.staging(STEPS_PER_BLOCK * plans.maxRows * this.#rowBytes, 'drawn tokens'),
       )
     }
     this.#plans = plans
+    plans.holder = this
     this.#version = source.version()
     const { queue } = source.engine.device
     queue.writeBuffer(plans.rule, 0, packRule(options, options.stopTokens))
@@ -294,17 +310,22 @@ class CompiledSampler implements Sampler {
     this.source.useAdapters()
     const version = this.source.version()
     const staging = this.#staging.pop()!
+    const drawnBytes = steps * rows * 16
     submit(device, plans.block(rows, steps, this.options), {
       profiler,
-      after: (encoder) => encoder.copyBufferToBuffer(plans.drawn, 0, staging, 0, steps * rows * 16),
+      after: (encoder) => {
+        encoder.copyBufferToBuffer(plans.drawn, 0, staging, 0, drawnBytes)
+        const named = steps * rows * (this.#rowBytes - 16)
+        if (named > 0) encoder.copyBufferToBuffer(plans.named(), 0, staging, drawnBytes, named)
+      },
     })
-    const arrived = staging.mapAsync(1, 0, steps * rows * 16)
+    const arrived = staging.mapAsync(1, 0, steps * rows * this.#rowBytes)
     return { turns, rows, steps, version, staging, arrived }
   }
 
   /** @returns tokens that came in */
   #takeIn({ turns, rows, steps, version, staging }: Block): number {
-    const words = new Uint32Array(staging.getMappedRange(0, steps * rows * 16))
+    const words = new Uint32Array(staging.getMappedRange(0, steps * rows * this.#rowBytes))
     const floats = new Float32Array(words.buffer, words.byteOffset, words.length)
     let tokens = 0
     for (const [row, turn] of turns.entries()) {
@@ -321,6 +342,11 @@ class CompiledSampler implements Sampler {
         }
         this.#take(turn, token, floats[at + 1], floats[at + 2])
         turn.versions.push(version)
+        const { alternatives = 0 } = this.options
+        if (alternatives > 0) {
+          const from = 4 * steps * rows + (step * rows + row) * 2 * namedPerRow(this.options)
+          turn.alternatives.push(readAlternatives(words, floats, from, alternatives))
+        }
         tokens++
       }
     }

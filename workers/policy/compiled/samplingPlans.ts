@@ -2,9 +2,10 @@
 // a few while a prompt is read in. Both run the same sums in the same order, so that a token's numbers never depend on how
 // it was batched.
 
+import { alternatives, MOST_ALTERNATIVES } from '../../gpu/kernels/alternatives.ts'
 import { attendCache, attendCacheFused, attendCacheWorkgroups } from '../../gpu/kernels/attendCache.ts'
 import { copyCache, copyCacheWorkgroups } from '../../gpu/kernels/copyCache.ts'
-import { draw, SLOT_WORDS, seenWords } from '../../gpu/kernels/draw.ts'
+import { draw, ranks, SLOT_WORDS, seenWords } from '../../gpu/kernels/draw.ts'
 import { embed, embedWorkgroups } from '../../gpu/kernels/embed.ts'
 import { ropeCache, ropeCacheWorkgroups } from '../../gpu/kernels/ropeCache.ts'
 import { type Bound, type Dispatch, Plan } from '../../gpu/plan.ts'
@@ -22,6 +23,14 @@ export const STEPS_PER_BLOCK = 16
 export const BLOCKS_IN_FLIGHT = 2
 /** Rows of one prefill dispatch. */
 export const PREFILL_ROWS = 512
+
+/** What of the sampling options decides which kernels draw. */
+export type Drawing = Pick<SamplingOptions, 'topK' | 'topP' | 'alternatives'>
+
+/** Tokens that are named for each row; an even number, so that each step's lie where they can be bound. */
+export function namedPerRow({ alternatives = 0 }: Drawing): number {
+  return padTo(alternatives, 2)
+}
 
 export interface CacheSize {
   slots: number
@@ -42,6 +51,9 @@ export class SamplingPlans {
   readonly prefillIds: GPUBuffer
   readonly copies: GPUBuffer
   readonly maxRows: number
+  /** Whose sequences lie in the cache. */
+  holder: object | null = null
+  #named: GPUBuffer | null = null
   readonly #buffers: GPUBuffer[] = []
   readonly #keys: Bound[]
   readonly #values: Bound[]
@@ -56,7 +68,7 @@ export class SamplingPlans {
   readonly #scratch: GPUBuffer
   readonly #logits: GPUBuffer
   readonly #bodies = new Map<number, Plan>()
-  readonly #draws = new Map<number, Plan[]>()
+  readonly #draws = new Map<string, Plan[]>()
   readonly #prefills = new Map<number, Plan>()
   readonly #wholes = new Map<number, Plan>()
   readonly #copyings = new Map<string, Plan>()
@@ -119,11 +131,13 @@ export class SamplingPlans {
   /** `steps` tokens for the rows of the table, STEPS_PER_BLOCK at most; a closed slot draws nothing. */
   block(rows: number, steps: number, options: SamplingOptions): Plan[] {
     const { whole } = this
-    if (whole && wholeDraws(options, this.engine.shape.card.vocabulary)) {
+    // The kernel of whole sequences keeps no row of logits to name others from.
+    const named = namedPerRow(options) > 0
+    if (whole && !named && wholeDraws(options, this.engine.shape.card.vocabulary)) {
       return [this.#remember(this.#wholes, rows, () => whole.plan(rows, this.#wholeSize(), this.#wholeBuffers()))]
     }
     const body = this.body(rows)
-    return Array.from({ length: steps }, (_, step) => [body, this.draw(rows, step)]).flat()
+    return Array.from({ length: steps }, (_, step) => [body, this.draw(rows, step, options)]).flat()
   }
 
   #wholeSize() {
@@ -168,26 +182,48 @@ export class SamplingPlans {
     ]
   }
 
-  /** Draws one token per row, as the block's step `step`. */
-  draw(rows: number, step: number): Plan {
-    const plans = this.#remember(this.#draws, rows, () =>
-      Array.from(
-        { length: STEPS_PER_BLOCK },
-        (_, index) => new Plan(this.engine.pipelines, [this.drawDispatch(rows, index)]),
-      ),
+  /** Draws one token per row, as the block's step `step`, and names others where that is asked for. */
+  draw(rows: number, step: number, drawing: Drawing): Plan {
+    const key = [rows, ranks(drawing), namedPerRow(drawing)].join()
+    const plans = this.#remember(this.#draws, key, () =>
+      Array.from({ length: STEPS_PER_BLOCK }, (_, index) => {
+        const named = namedPerRow(drawing) > 0 ? [this.#naming(rows, index, namedPerRow(drawing))] : []
+        return new Plan(this.engine.pipelines, [this.drawDispatch(rows, index, ranks(drawing)), ...named])
+      }),
     )
     return plans[step]
   }
 
-  drawDispatch(rows: number, step: number): Dispatch {
+  drawDispatch(rows: number, step: number, ranked = false): Dispatch {
     const { shape } = this.engine
-    const kernel = draw({ vocabulary: shape.card.vocabulary, stride: shape.vocabulary })
-    const drawn = { buffer: this.drawn, offset: step * rows * 16, size: rows * 16 }
+    const kernel = draw({ vocabulary: shape.card.vocabulary, stride: shape.vocabulary, ranks: ranked })
     return {
       kernel,
-      buffers: [this.#logits, this.rowTable, this.rule, this.slots, this.seen, drawn],
+      buffers: [this.#logits, this.rowTable, this.rule, this.slots, this.seen, this.#drawnAt(rows, step)],
       workgroups: [rows],
     }
+  }
+
+  /** [STEPS_PER_BLOCK, rows, named] of (token, log-probability). */
+  named(): GPUBuffer {
+    if (this.#named === null) {
+      const words = STEPS_PER_BLOCK * this.maxRows * MOST_ALTERNATIVES * 2
+      this.#named = this.engine.memory.storage('tables', words * 4, 'alternatives')
+      this.#buffers.push(this.#named)
+    }
+    return this.#named
+  }
+
+  #naming(rows: number, step: number, count: number): Dispatch {
+    const { shape } = this.engine
+    const kernel = alternatives({ vocabulary: shape.card.vocabulary, stride: shape.vocabulary, count })
+    const size = rows * count * 8
+    const named = { buffer: this.named(), offset: step * size, size }
+    return { kernel, buffers: [this.#logits, this.rule, this.#drawnAt(rows, step), named], workgroups: [rows] }
+  }
+
+  #drawnAt(rows: number, step: number): Bound {
+    return { buffer: this.drawn, offset: step * rows * 16, size: rows * 16 }
   }
 
   /** Reads in `rows` tokens of `prefillIds` at the places of `prefillRows`: keys and values only. */
