@@ -198,7 +198,8 @@ export interface TokenRecord {
   sampled: number[]
   /** log μ: under the policy that sampled it. */
   logMu: number[]
-  entropy: number[]
+  /** null where not recorded. */
+  entropy: number[] | null
   /** log π when the update was computed, and after it; null where not recorded. */
   logp: number[] | null
   logpAfter: number[] | null

@@ -1,6 +1,7 @@
 // What a run was given in secret, taken out of all that the server tells of it: events, reasons and logs. An engine may
 // have done so before it wrote anything; of one that reads what others write, this is the only place.
 
+import type { GroupRecord } from '../../workers/protocol.ts'
 import type { Engine, LogPart } from '../engines/engine.ts'
 import { type Redactor, redactor } from '../secrets/redact.ts'
 import type { GivenEvent } from '../store/events/eventFile.ts'
@@ -51,11 +52,26 @@ export class Redaction {
 
 export function withoutSecrets(events: GivenEvent[], redact: Redactor): GivenEvent[] {
   if (redact.longest === 0) return events
-  return events.map((event) => {
+  return events.map((given) => {
+    const event =
+      given.kind === 'samples' ? { ...given, groups: given.groups.map((group) => unspelled(group, redact)) } : given
     const json = JSON.stringify(event)
     const redacted = redact.json(json)
     return redacted === json ? event : (JSON.parse(redacted) as GivenEvent)
   })
+}
+
+/** Tokens spell a value piece by piece: of a rollout that holds one, its messages alone are told. */
+function unspelled(group: GroupRecord, redact: Redactor): GroupRecord {
+  const holds = (text: string) => redact.text(text) !== text
+  return {
+    ...group,
+    rollouts: group.rollouts.map((rollout) => {
+      const { tokens, messages } = rollout
+      if (!tokens || !(holds(tokens.text.join('')) || messages.some(({ content }) => holds(content)))) return rollout
+      return { ...rollout, tokens: null }
+    }),
+  }
 }
 
 /** A part of a log as `read` gives it, with its bytes at their offsets; the same ones however the log is asked for. */

@@ -1,7 +1,7 @@
 // Full-size runs on the page: their place in the queue, each time that the cluster began them, and a cost that grows. The
 // cluster's own engine and the stand-in for prime-rl; the batch system is one of processes.
 
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,6 +10,7 @@ import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { ROOT } from '../../build/paths.ts'
 import { FullSizeEngine } from '../../server/engines/primeRl/engine.ts'
 import { fullSizeConfig } from '../cluster/support/config.ts'
 import { makeProject } from '../cluster/support/project.ts'
@@ -29,7 +30,16 @@ beforeAll(async () => {
   const made = await makeProject(folder)
   faults = made.faults
   const { project } = made
-  const options = { folder: join(folder, 'server'), runsRoot: join(folder, 'runs'), project, models: 'models' }
+  const hub = join(folder, 'hf/hub/models--Qwen--Qwen3-0.6B/snapshots/abc')
+  await cp(join(ROOT, 'models/lab-nano'), hub, { recursive: true })
+  const environment = { HF_HOME: join(folder, 'hf') }
+  const options = {
+    folder: join(folder, 'server'),
+    runsRoot: join(folder, 'runs'),
+    project,
+    models: 'models',
+    environment,
+  }
   server = await TestServer.open(null, {
     local: null,
     engines: async () => [new FullSizeEngine(scheduler, { ...options, pricePerGpuHour: 3600 })],
@@ -136,6 +146,16 @@ it('shows a run that waits, that the cluster begins anew, and what it costs so f
   await line.getByText('succeeded').waitFor()
   const spent = attempts[0].starts!.reduce((sum, start) => sum + 2 * (start.endedAt! - start.startedAt), 0) / 1000
   await expect.poll(cost).toBeCloseTo(spent, 1)
+
+  // Tokens as the sampler drew them, spelled by the tokenizer in the hub's cache of the cluster.
+  await page.keyboard.press('Escape')
+  await page.getByText('4 tokens sampled').waitFor()
+  await page.getByRole('slider', { name: /^Tokens of the answer/ }).focus()
+  await page.keyboard.press('ArrowRight')
+  await page.getByText('log μ −0.500').waitFor()
+  await page.getByText('what the update made of each token is not told').waitFor()
+  await picture(page, 'samples')
+
   // There is nobody to sign in here, no model server, and no socket that reloads the page.
   expect(errors.filter((error) => !/\/api\/(session|proxy\/)|vite/.test(error))).toEqual([])
 }, 120_000)

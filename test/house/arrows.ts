@@ -133,6 +133,8 @@ const DOORS: { from: RegExp; to: RegExp }[] = [
   { from: /^server\/engines\/primeRl\/metricNames\.ts$/, to: /^workers\/rl\/metrics\.ts$/ },
   // The algorithm's own text is shown beside the run.
   { from: /^web\//, to: /^workers\/step\.ts\?raw$/ },
+  // What the ids of a cluster's rollouts spell: the tokenizer, without the policy.
+  { from: /^server\/engines\/primeRl\/tokenTexts\.ts$/, to: /^workers\/policy\/tokenizer\.ts$/ },
   // Our own model server answers by a thread of Node.
   { from: /^server\/inference\/\w+\.ts$/, to: /^workers\/host\.node\.ts$/ },
   // The local engine runs the workers in Node.

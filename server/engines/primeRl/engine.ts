@@ -60,7 +60,7 @@ export class FullSizeEngine implements Engine {
     gracefulCancel: true,
     resume: true,
     rollouts: true,
-    tokens: false,
+    tokens: true,
     logs: STREAMS,
     checkpoints: true,
     adapter: true,
@@ -352,7 +352,11 @@ export class FullSizeEngine implements Engine {
     const begun = await exists(join(layout.attempt(attempt), 'started'))
     const over = record.seen !== null && isFinal(record.seen.state)
     const source = this.#scheduler.target
-    return follow({ run, attempt, config, layout, source, fromStep, metricsFrom, logsFrom, begun, over }, cursor)
+    const { environment } = this.#options
+    return follow(
+      { run, attempt, config, layout, source, fromStep, metricsFrom, logsFrom, environment, begun, over },
+      cursor,
+    )
   }
 
   async files(run: string): Promise<JobFile[]> {

@@ -8,6 +8,7 @@ import { sizeOfFolder } from '../local/runFiles.ts'
 import { exists, type RunLayout } from './layout.ts'
 import { exitSaid, filesOf, readAcross } from './logs.ts'
 import { type MetricsCursor, readMetrics, type StepRecord } from './metricsFile.ts'
+import { type TokenTexts, tokenTexts } from './tokenTexts.ts'
 import { readGroups } from './traces.ts'
 
 export interface Followed {
@@ -20,6 +21,8 @@ export interface Followed {
   fromStep: number
   metricsFrom: number
   logsFrom: number
+  /** Variables of every job, by the operator. */
+  environment?: Record<string, string>
   /** Whether the job has begun, and whether it has ended: then nothing more is written. */
   begun: boolean
   over: boolean
@@ -34,6 +37,8 @@ interface Cursor {
   log: number
   /** Steps whose rollouts are still to be told. */
   samples: number[]
+  /** Whether it has been said that ids cannot be spelled. */
+  unspelled?: boolean
 }
 
 const MOST_STEPS_OF_SAMPLES = 2
@@ -59,8 +64,14 @@ export async function follow(
     events.push(evaluations.includes(record) ? evaluationOf(record, source) : stepOf(record, source))
   cursor.samples.push(...steps.map(({ step }) => step))
 
-  for (const step of cursor.samples.splice(0, MOST_STEPS_OF_SAMPLES)) {
-    const groups = await groupsOf(run, step)
+  const told = cursor.samples.splice(0, MOST_STEPS_OF_SAMPLES)
+  const texts = told.length > 0 ? await tokenTexts(config, layout, run.environment) : null
+  for (const step of told) {
+    const groups = await groupsOf(run, step, texts)
+    if (groups.length > 0 && texts === null && !cursor.unspelled) {
+      cursor.unspelled = true
+      events.push({ kind: 'note', level: 'info', sentence: unspelledSentence(config), time: now, source })
+    }
     if (groups.length > 0) events.push({ kind: 'samples', step, split: 'train', groups, time: now, source })
   }
   for (const { step, folder } of await layout.checkpoints()) {
@@ -76,6 +87,10 @@ export async function follow(
 const first = ({ metricsFrom, fromStep }: Followed): Cursor => ({
   ...{ started: false, metrics: { offset: metricsFrom, told: [] }, checkpoint: fromStep, log: 0, samples: [] },
 })
+
+function unspelledSentence({ model }: RunConfig): string {
+  return `The samples show messages without their tokens: no tokenizer of ${model} can be read from the server. Where the jobs' environment names HF_HOME on the shared disk, it is found there.`
+}
 
 export function failingSentence({ component, code }: { component: string; code: number }, config: RunConfig): string {
   const slurm = config.remote.prime_rl.slurm as Record<string, unknown> | undefined
@@ -93,10 +108,10 @@ async function searchLog(run: Followed, cursor: Cursor) {
 }
 
 /** The batch that was learned from; where a version writes no such file, all rollouts of the step. */
-async function groupsOf({ layout, config }: Followed, step: number) {
+async function groupsOf({ layout, config }: Followed, step: number, texts: TokenTexts | null) {
   for (const subset of ['effective', 'all'] as const) {
     const path = layout.rollouts(step, 'train', subset)
-    if (await exists(path)) return readGroups(path, config.batch_size)
+    if (await exists(path)) return readGroups(path, config.batch_size, texts)
   }
   return []
 }
@@ -130,6 +145,6 @@ function descriptionOf({ run, attempt, config, fromStep, source }: Followed): Ru
       ...{ backend: 'cuda', adapter: `GPUs by ${source}`, software: false, features: [], memoryLimitBytes: null },
       selfTest: { passed: true, sentence: 'prime-rl checks its own devices.' },
     },
-    capabilities: { pause: false, step: false, save: false, exportAdapter: false, tokens: false },
+    capabilities: { pause: false, step: false, save: false, exportAdapter: false, tokens: true },
   }
 }

@@ -5,14 +5,20 @@ import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { isTable, type Table } from '../../../configs/path.ts'
 import type { Message } from '../../../environments/messages.ts'
-import type { GroupRecord, RolloutRecord } from '../../../workers/protocol.ts'
+import type { GroupRecord, RolloutRecord, TokenRecord } from '../../../workers/protocol.ts'
+import type { TokenTexts } from './tokenTexts.ts'
 
 /** Rollouts of a step that are shown; a full-size step can have thousands. */
 const MOST_ROLLOUTS = 256
+/** Tokens of a step that are shown; of further rollouts the messages alone. */
+const MOST_TOKENS = 50_000
 const LONGEST_LINE = 8 * 1024 * 1024
 
-/** The newest `most` episodes of a file, as groups; a line that cannot be read is left out. */
-export async function readGroups(path: string, batch: number): Promise<GroupRecord[]> {
+/**
+ * The newest episodes of a file, a batch of them, as groups; a line that cannot be read is left out.
+ * @param texts what ids spell; null where nobody can say: then the messages alone are told
+ */
+export async function readGroups(path: string, batch: number, texts: TokenTexts | null = null): Promise<GroupRecord[]> {
   const lines: string[] = []
   const stream = createReadStream(path, { encoding: 'utf8' })
   try {
@@ -27,7 +33,7 @@ export async function readGroups(path: string, batch: number): Promise<GroupReco
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   }
-  return groupsOf(lines.slice(0, MOST_ROLLOUTS).flatMap(parsed))
+  return groupsOf(lines.slice(0, MOST_ROLLOUTS).flatMap(parsed), texts)
 }
 
 function parsed(line: string): Table[] {
@@ -39,7 +45,8 @@ function parsed(line: string): Table[] {
   }
 }
 
-export function groupsOf(episodes: Table[]): GroupRecord[] {
+export function groupsOf(episodes: Table[], texts: TokenTexts | null = null): GroupRecord[] {
+  let room = MOST_TOKENS
   const groups = new Map<string, GroupRecord>()
   for (const episode of episodes) {
     const traces = tables(episode.traces)
@@ -51,7 +58,9 @@ export function groupsOf(episodes: Table[]): GroupRecord[] {
       const environment = text(env.name) || text(env.id) || text(table(trace.task).type) || 'environment'
       const index = number(data.idx) ?? number(table(trace.info).example_id) ?? 0
       const key = text(table(episode.group).id) || text(table(trace.group).id) || `${environment}/${index}`
-      const { prompt, rollout } = rolloutOf(trace, episode)
+      const { prompt, rollout, said } = rolloutOf(trace, episode)
+      const tokens = texts && tokensOf(said, texts, room)
+      room -= tokens?.text.length ?? 0
       let group = groups.get(key)
       if (!group) {
         const answer =
@@ -60,13 +69,14 @@ export function groupsOf(episodes: Table[]): GroupRecord[] {
         groups.set(key, group)
       }
       if (group.prompt.length === 0) group.prompt = prompt
-      group.rollouts.push({ ...rollout, attempt: group.rollouts.length })
+      group.rollouts.push({ ...rollout, tokens, attempt: group.rollouts.length })
     }
   }
   return [...groups.values()]
 }
 
-function rolloutOf(trace: Table, episode: Table): { prompt: Message[]; rollout: RolloutRecord } {
+/** `said`: the nodes after the prompt. */
+function rolloutOf(trace: Table, episode: Table): { prompt: Message[]; rollout: RolloutRecord; said: Table[] } {
   const nodes = tables(trace.nodes)
   const path = longestPath(nodes)
   const first = path.findIndex((node) => node.sampled === true)
@@ -85,6 +95,7 @@ function rolloutOf(trace: Table, episode: Table): { prompt: Message[]; rollout: 
   const stop = text(trace.stop_condition)
   return {
     prompt: path.slice(0, split).map(messageOf),
+    said: path.slice(split),
     rollout: {
       attempt: 0,
       messages: path.slice(split).map(messageOf),
@@ -95,10 +106,38 @@ function rolloutOf(trace: Table, episode: Table): { prompt: Message[]; rollout: 
       error: failed ? `${text(errors[errors.length - 1].type)}: ${text(errors[errors.length - 1].message)}` : null,
       truncated: tables(trace.calls).at(-1)?.finish_reason === 'length' || /length|max_|truncat/.test(stop),
       promptTokens: path.slice(0, split).reduce((sum, node) => sum + list(node.token_ids).length, 0),
-      // Ids without a tokenizer beside them: the view says that tokens are not recorded.
       tokens: null,
     },
   }
+}
+
+/**
+ * A trace has ids and the sampler's log-probabilities, rounded here to four decimals; neither entropy nor what the trainer
+ * made of them. null where a node has no ids, or numbers that do not fit them.
+ */
+function tokensOf(nodes: Table[], texts: TokenTexts, room: number): TokenRecord | null {
+  const ids: number[] = []
+  const sampled: number[] = []
+  const logMu: number[] = []
+  for (const node of nodes) {
+    const own = list(node.token_ids)
+    const mask = list(node.mask).map((learned) => (node.sampled === true && learned === true ? 1 : 0))
+    const logprobs = list(node.logprobs)
+    const counted = mask.filter((each) => each === 1).length
+    if (own.length === 0 || mask.length !== own.length || ids.length + own.length > room) return null
+    // One for each id, or for each sampled one.
+    if (counted > 0 && logprobs.length !== own.length && logprobs.length !== counted) return null
+    let at = 0
+    for (const [i, id] of own.entries()) {
+      const logprob = mask[i] === 0 ? 0 : number(logprobs[logprobs.length === own.length ? i : at++])
+      if (!Number.isInteger(id) || (id as number) < 0 || logprob === null) return null
+      ids.push(id as number)
+      sampled.push(mask[i])
+      logMu.push(Math.round(logprob * 1e4) / 1e4)
+    }
+  }
+  if (!sampled.includes(1)) return null
+  return { text: texts(ids), sampled, logMu, entropy: null, logp: null, logpAfter: null, slope: null }
 }
 
 /** The first number of the policy's credit: it is the same for every token of a rollout in all but a few algorithms. */
