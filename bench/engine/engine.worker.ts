@@ -16,7 +16,7 @@ self.onmessage = async ({ data }: MessageEvent<Asked[]>) => {
       try {
         const tell = (line: object) => postMessage({ line })
         if ('verify' in work) await verify(device, work.variants, (line) => postMessage({ verified: line }))
-        else if ('truncation' in work) await measureTruncation(device.gpu!, tell)
+        else if ('truncation' in work) await measureTruncation(device, tell)
         else if (work.load) await measureLoad(device, work, tell)
         else if (work.decoder) await compareDecoders(device, work, tell)
         else await measure(device, work, tell, (tried) => postMessage({ tried }))

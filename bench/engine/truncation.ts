@@ -1,6 +1,7 @@
 // What top-k, top-p and min-p add to drawing 64 tokens from a vocabulary of 151,936: the kernel alone, on logits that are
 // nearly flat, as random weights make them, and on steep ones, as a trained model does.
 
+import type { Device } from '../../workers/gpu/device.ts'
 import { Pipelines } from '../../workers/gpu/kernel.ts'
 import { draw, packRule, ranks, SLOT_WORDS, seenWords } from '../../workers/gpu/kernels/draw.ts'
 import { GpuMemory } from '../../workers/gpu/memory.ts'
@@ -8,9 +9,9 @@ import { Plan, submit } from '../../workers/gpu/plan.ts'
 import { RandomStream } from '../../workers/random.ts'
 import type { Measured } from './measure.ts'
 
-const ROWS = 64
-const VOCABULARY = 151_936
-const REPEATED = 40
+const FULL = { ROWS: 64, VOCABULARY: 151_936, REPEATED: 40 }
+/** Enough to see that it runs. */
+const SMALL = { ROWS: 2, VOCABULARY: 8192, REPEATED: 2 }
 const OFF = { temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 }
 const RULES = {
   'no truncation': OFF,
@@ -21,7 +22,9 @@ const RULES = {
   'top-k 50, top-p 0.9, min-p 0.05': { ...OFF, topK: 50, topP: 0.9, minP: 0.05 },
 }
 
-export async function measureTruncation(device: GPUDevice, tell: (line: Measured) => void): Promise<void> {
+export async function measureTruncation({ gpu, software }: Device, tell: (line: Measured) => void): Promise<void> {
+  const device = gpu!
+  const { ROWS, VOCABULARY, REPEATED } = software ? SMALL : FULL
   const memory = new GpuMemory(device)
   const logits = memory.storage('activations', ROWS * VOCABULARY * 4)
   const rows = memory.storage('tables', ROWS * 8)
