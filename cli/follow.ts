@@ -12,11 +12,11 @@ const AGAIN_AFTER_MS = 1000
 /** Connections in a row that brought nothing. */
 const MOST_EMPTY = 30
 
-export const DETACHED = 130
+const DETACHED = 130
 const CODES: Record<string, number> = { succeeded: 0, failed: 1, timed_out: 1, node_lost: 1, cancelled: 130 }
 
 /** 0 for a run that succeeded, 130 for one that was cancelled, 1 for any other end. */
-export function exitCodeOf({ state }: Pick<RunView, 'state'>): number {
+function exitCodeOf({ state }: Pick<RunView, 'state'>): number {
   return CODES[state] ?? 1
 }
 

@@ -75,7 +75,7 @@ function unusedBySft(given: (path: string) => boolean): Check[] {
 }
 
 /** Parameters of a model, from its name; null where the name does not tell. */
-export function parametersOf(model: string): number | null {
+function parametersOf(model: string): number | null {
   if (/lab-nano/.test(model)) return 2e5
   if (/lab-tiny/.test(model)) return 5e6
   const size = /(\d+(?:\.\d+)?)\s*([bm])\b/i.exec(model)

@@ -10,7 +10,7 @@ import { Vocabulary } from './vocabulary.ts'
 
 const group = 'Remote' as const
 
-export const CLIENT_TYPES = [
+const CLIENT_TYPES = [
   'openai_chat_completions',
   'openai_completions',
   'openai_responses',

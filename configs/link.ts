@@ -94,7 +94,7 @@ function baseOf(recipe: LinkRecipe | null): { base: Table; mark: string } {
 }
 
 /** `path=value`; `!path` where the key is gone. */
-export function writeDelta(delta: Delta): string {
+function writeDelta(delta: Delta): string {
   const path = encodeURIComponent(formatPath(delta.path))
   return 'gone' in delta ? `!${path}` : `${path}=${encodeURIComponent(writeValue(delta.value))}`
 }

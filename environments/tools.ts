@@ -41,7 +41,7 @@ export interface ToolOptions<Data extends object = object> extends MultiTurnOpti
 type Args = Record<string, unknown>
 
 /** Tools without state. The rollout ends when a message calls none. */
-export abstract class BaseToolEnvironment<Data extends object = object> extends MultiTurnEnvironment<Data> {
+abstract class BaseToolEnvironment<Data extends object = object> extends MultiTurnEnvironment<Data> {
   readonly #tools: ReadonlyMap<string, Tool>
   readonly #formatError: (error: Error) => string
   readonly #stopOn: (error: unknown) => boolean

@@ -1,13 +1,13 @@
 // The tokenizer of the bundled checkpoints: one token per byte of UTF-8, id = byte, then three special tokens. Written as
 // Hugging Face's tokenizer.json, so that transformers and vLLM read the same folder.
 
-export const SPECIAL_TOKENS = ['<|im_start|>', '<|im_end|>', '<|endoftext|>'] as const
+const SPECIAL_TOKENS = ['<|im_start|>', '<|im_end|>', '<|endoftext|>'] as const
 
 /** 256 bytes, the special tokens, and a few unused ids that round the vocabulary to a multiple of 8. */
 export const BYTE_VOCABULARY = 264
 
 /** ChatML: each message between its two marks. */
-export const CHATML_TEMPLATE =
+const CHATML_TEMPLATE =
   "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 
 // GPT-2's table: printable bytes stand for themselves, the others for code points from 256 on.

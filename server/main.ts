@@ -123,7 +123,7 @@ function openNodes(store: Store, root: string, config: ConfigFile): Promise<Serv
 }
 
 /** Where the key lies that seals secrets. */
-export function keySource(config: ConfigFile, folder: string) {
+function keySource(config: ConfigFile, folder: string) {
   const { key_file, key_env } = config.current.secrets
   return key_env === undefined ? { file: key_file ?? join(folder, 'secrets.key') } : { variable: key_env }
 }

@@ -3,7 +3,7 @@
 import type { Table } from '../path.ts'
 import type { Convert, Dialect, Outcome } from './dialect.ts'
 
-export const toList: Convert = (value, to) => ({
+const toList: Convert = (value, to) => ({
   set: { [to('env_files')]: typeof value === 'string' ? [value] : value },
 })
 

@@ -19,7 +19,7 @@ const weights = z.strictObject({
 
 export type Habit = keyof z.output<typeof weights>
 
-export const habitKnobs = taskKnobs
+const habitKnobs = taskKnobs
   .extend({
     min_length: taskKnobs.shape.min_length.unwrap().default(2).meta({
       title: 'Shortest text',
@@ -41,7 +41,7 @@ export const habitKnobs = taskKnobs
 export type HabitArgs = z.output<typeof habitKnobs>
 
 /** Texts come from a stream of their own and never from those held out for evaluation. */
-export function createHabits(args: HabitArgs): Demonstrations {
+function createHabits(args: HabitArgs): Demonstrations {
   const system = systemPrompt(args)
   const total = Object.values(args.weights).reduce((sum, weight) => sum + weight, 0)
   if (total === 0) throw new Error('reverse-text: at least one of the habit weights must be above 0, all are 0.')

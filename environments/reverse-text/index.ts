@@ -32,7 +32,7 @@ export const knobs = taskKnobs
 
 export type ReverseTextArgs = z.output<typeof knobs>
 
-export function createReverseText(args: ReverseTextArgs): SingleTurnEnvironment {
+function createReverseText(args: ReverseTextArgs): SingleTurnEnvironment {
   const rowOf = (text: string): Row => ({ question: text, answer: reversed(text) })
   const trainRow = (random: RandomStream) => rowOf(textOf('train', random, args.min_length, args.max_length))
   const evalRow = (random: RandomStream) => rowOf(textOf('eval', random, args.min_length, args.max_length))

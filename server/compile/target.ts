@@ -61,7 +61,7 @@ export const valueIn = (config: RunConfig, knob: string): unknown => getAt(confi
 export const isDefault = (config: RunConfig, knob: string): boolean => equal(valueIn(config, knob), defaultOf(knob))
 
 /** A default of theirs that nobody should count on: the value is always written. */
-export const WRITTEN = Symbol('always written')
+const WRITTEN = Symbol('always written')
 
 interface Same {
   /** Their default; a value equal to both defaults need not be written. */

@@ -174,7 +174,7 @@ export function saving(): Row[] {
 }
 
 /** Bytes that the export can reach over a whole run: prompts are written too, so sequences are taken at their longest. */
-export function tokenExportBytes(config: RunConfig): number {
+function tokenExportBytes(config: RunConfig): number {
   return config.batch_size * config.seq_len * config.max_steps * EXPORTED_BYTES_PER_TOKEN
 }
 
@@ -190,7 +190,7 @@ export function tokenExport(config: RunConfig): Outcome {
   }
 }
 
-export function bytesText(bytes: number): string {
+function bytesText(bytes: number): string {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB']
   const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
   return `${Number((bytes / 1000 ** power).toPrecision(2))} ${units[power]}`

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 
-export const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 
 export const logSchema = z.strictObject({
   /** From `info` on each request has a line. */

@@ -65,7 +65,7 @@ export function openLog({ level, file, to }: LogOptions): { log: Log; flush(): v
 const DEEPEST = 6
 
 /** A copy in which the values of telling names are taken out. */
-export function redactFields(value: unknown, depth = 0): unknown {
+function redactFields(value: unknown, depth = 0): unknown {
   if (value === null || typeof value !== 'object' || value instanceof Error || depth > DEEPEST) return value
   if (Array.isArray(value)) return value.map((item) => redactFields(item, depth + 1))
   return Object.fromEntries(

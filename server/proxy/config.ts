@@ -16,7 +16,7 @@ const url = z.string().superRefine((text, context) => {
   if (problem) context.addIssue({ code: 'custom', message: problem.replace(/\.$/, '') })
 })
 
-export const deadlinesSchema = z.strictObject({
+const deadlinesSchema = z.strictObject({
   /** To a node's accepted connection. */
   connect_seconds: seconds.default(2),
   /** To the first byte of a stream. */

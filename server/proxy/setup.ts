@@ -31,7 +31,7 @@ export interface ServerProxy {
   close(graceSeconds?: number): Promise<void>
 }
 
-export const OWN_NODE = 'this-server'
+const OWN_NODE = 'this-server'
 /** What the model server takes at once; more wait in the proxy's fair queue instead of its own. */
 const OWN_PLACES = 64
 

@@ -173,7 +173,7 @@ export class Watch {
 const MOST_MODELS = 1000
 
 /** The list of a node, which may be anything: what does not fit is left out. */
-export function parseModels(text: string): Map<string, ServedModel> {
+function parseModels(text: string): Map<string, ServedModel> {
   const models = new Map<string, ServedModel>()
   const { data } = JSON.parse(text) as { data?: unknown }
   if (!Array.isArray(data)) throw new Error('/v1/models holds no list')

@@ -49,7 +49,7 @@ function poolOf(url: string): pg.Pool {
   return pool
 }
 
-export function withoutPassword(url: string): string {
+function withoutPassword(url: string): string {
   try {
     const parsed = new URL(url)
     if (parsed.password) parsed.password = '…'

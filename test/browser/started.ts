@@ -64,6 +64,6 @@ export function npmStart({ port = 0, data = newDataFolder() } = {}): Promise<Sta
   })
 }
 
-export function newDataFolder(): string {
+function newDataFolder(): string {
   return mkdtempSync(join(tmpdir(), 'rollout-lab-data-'))
 }

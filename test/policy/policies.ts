@@ -6,7 +6,7 @@ import type { Model } from '../../workers/policy/load.ts'
 import type { Completion, Policy, Row, SamplingOptions } from '../../workers/policy/policy.ts'
 import { RandomStream } from '../../workers/random.ts'
 
-export const ALL_TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj']
+const ALL_TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj']
 export const LORA: LoraOptions = { r: 4, alpha: 8, targetModules: ALL_TARGETS }
 
 /** Small workgroups, for processors that play a GPU. */

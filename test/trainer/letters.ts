@@ -119,7 +119,7 @@ export class LettersPort implements EnvironmentPort {
   }
 }
 
-export function shareOfA(answer: string): number {
+function shareOfA(answer: string): number {
   return answer === '' ? 0 : [...answer].filter((letter) => letter === 'a').length / answer.length
 }
 

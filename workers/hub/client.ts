@@ -3,7 +3,7 @@
 
 import { MissingFile } from '../policy/weights.ts'
 
-export const HUGGING_FACE = 'https://huggingface.co'
+const HUGGING_FACE = 'https://huggingface.co'
 
 export interface HubOptions {
   /** `https://huggingface.co`, or a mirror with its paths. */

@@ -24,7 +24,7 @@ export interface TensorEntry {
 }
 
 /** What weights may be stored as, and the bytes of one number. */
-export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const
+const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const
 export type Dtype = keyof typeof DTYPE_BYTES
 
 /** The tensors of `model.safetensors`, or of the shards that `model.safetensors.index.json` names. */

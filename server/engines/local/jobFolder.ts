@@ -57,7 +57,7 @@ export interface ExitFile {
   endedAt: number
 }
 
-export const SPOOL = 'spool'
+const SPOOL = 'spool'
 export const LOG = 'out.log'
 const SECRETS = 'secrets.env'
 

@@ -16,7 +16,7 @@ export interface TestDatabase {
 const VERSIONS = '/usr/lib/postgresql'
 
 /** The folder of initdb and postgres; null where PostgreSQL is not installed. */
-export function postgresPrograms(): string | null {
+function postgresPrograms(): string | null {
   if (!existsSync(VERSIONS)) return null
   const folders = readdirSync(VERSIONS).map((version) => join(VERSIONS, version, 'bin'))
   return (

@@ -21,7 +21,7 @@ function chunkWidth({ headWidth, chunk = 64 }: AttendShape): number {
   return width
 }
 
-export function tileConstants(shape: AttendShape): Constants {
+function tileConstants(shape: AttendShape): Constants {
   return {
     ...headConstants(shape),
     QKV_STRIDE: shape.stride,

@@ -1,7 +1,7 @@
 // The table by which attention over packed rows is divided into workgroups.
 
 /** Tokens of a block: queries of one workgroup, or keys. */
-export const ATTEND_BLOCK = 32
+const ATTEND_BLOCK = 32
 
 /** As many blocks as any rows need that fill M tokens together with padding. */
 export function attendBlockCapacity(rows: number, tokens: number): number {

@@ -6,7 +6,7 @@ import rowsSource from './gatherRows.wgsl?raw'
 import { flatWorkgroups } from './sumParts.ts'
 
 /** The place of a row that was not picked. */
-export const NOWHERE = 0xffffffff
+const NOWHERE = 0xffffffff
 
 /**
  * result[n] = source[index[n]]. Bound in this order: source [M, width], index u32 [Nt], result [Nt, width]; width a multiple
