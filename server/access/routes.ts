@@ -2,8 +2,9 @@
 
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
-import { describeRoute, resolver, validator } from 'hono-openapi'
+import { describeRoute, validator } from 'hono-openapi'
 import { z } from 'zod'
+import { json } from '../description/json.ts'
 import { type Access, type AccessEnv, asJson } from './access.ts'
 import { KeyProblem } from './keys.ts'
 import { DEFAULT_PROJECT, Denied, type Principal, SCOPES } from './principal.ts'
@@ -64,11 +65,6 @@ const auditQuery = z.object({
   before: z.string().optional(),
   key: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(1000).default(100),
-})
-
-const json = (description: string, schema: z.ZodType) => ({
-  description,
-  content: { 'application/json': { schema: resolver(schema) } },
 })
 
 const small = bodyLimit({

@@ -2,11 +2,12 @@
 
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
-import { describeRoute, resolver, validator } from 'hono-openapi'
+import { describeRoute, validator } from 'hono-openapi'
 import { z } from 'zod'
 import type { Access, AccessEnv } from '../access/access.ts'
 import { allows, type Principal } from '../access/principal.ts'
 import { wrong } from '../access/wrong.ts'
+import { json } from '../description/json.ts'
 import { SecretProblem, type Secrets } from './secrets.ts'
 
 const LARGEST_BODY = 256 * 1024
@@ -23,11 +24,6 @@ const setView = z.object({
 const newSet = z.strictObject({ variables: z.record(z.string(), z.string()) })
 const inProject = z.object({
   project: z.string().optional().describe("An operator may name another project than the key's."),
-})
-
-const json = (description: string, schema: z.ZodType) => ({
-  description,
-  content: { 'application/json': { schema: resolver(schema) } },
 })
 
 export function secretRoutes(access: Access, secrets: Secrets) {
