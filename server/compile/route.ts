@@ -10,7 +10,7 @@ import type { TargetId } from './target.ts'
 
 const LARGEST_BODY = 1024 * 1024
 
-const request = z.strictObject({
+export const compileRequest = z.strictObject({
   text: z.string(),
   target: z.enum(Object.keys(TARGETS) as [TargetId, ...TargetId[]]),
 })
@@ -22,7 +22,7 @@ export const compileRoute = new Hono()
   .post(
     '/',
     validator('json', (body, c) => {
-      const parsed = request.safeParse(body)
+      const parsed = compileRequest.safeParse(body)
       if (parsed.success) return parsed.data
       const error = `A request to compile is { text, target }, target one of ${Object.keys(TARGETS).join(', ')}: ${parsed.error.issues[0].message}.`
       return c.json({ error }, 400)

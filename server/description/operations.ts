@@ -2,6 +2,7 @@
 // are OpenAI's. A test holds this list and the routes to each other.
 
 import { z } from 'zod'
+import { compileRequest } from '../compile/route.ts'
 import {
   cancelRequest,
   changeRequest,
@@ -55,7 +56,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /api/health': about('health', 'Whether the process answers, and that it is ours'),
   'GET /api/docs': about('health', 'This description, to read'),
   'POST /api/compile': about('compile', 'Write a config for a full-size trainer', {
-    body: z.object({ text: z.string(), target: z.enum(['prime-rl', 'prime-rl-2026-01', 'hosted']) }),
+    body: compileRequest,
     answer: 'The text and notes on every line of it, or problems with line and column.',
   }),
 
