@@ -42,11 +42,12 @@ function areTables(value: unknown): value is Table[] {
   return Array.isArray(value) && value.length > 0 && value.every(isTable)
 }
 
+/** Equal as values; the order of keys does not count, and an absent one is undefined. */
 export function equal(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((entry, i) => equal(entry, b[i]))
   if (isTable(a) && isTable(b)) {
     const keys = new Set([...Object.keys(a), ...Object.keys(b)])
     return [...keys].every((key) => equal(own(a, key), own(b, key)))
   }
-  return Object.is(a, b)
+  return Object.is(a, b) || (a instanceof Date && b instanceof Date && String(a) === String(b))
 }

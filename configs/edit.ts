@@ -3,6 +3,7 @@
 // Each edit is read back: where the text cannot be changed in place (inline tables, dotted keys), it is written anew.
 
 import { stringify } from 'smol-toml'
+import { equal } from './difference.ts'
 import { deleteAt, formatPath, getAt, isTable, type Path, setAt, type Table } from './path.ts'
 import { readSource, type Source } from './source.ts'
 
@@ -26,7 +27,7 @@ export function withoutKey(text: string, path: Path): string {
 
 function checked(text: string | null, wanted: Table): string {
   try {
-    if (text !== null && same(readSource(text, 'toml').value, wanted)) return text
+    if (text !== null && equal(readSource(text, 'toml').value, wanted)) return text
   } catch {
     // The edit broke the text; it is written anew below.
   }
@@ -121,14 +122,4 @@ function shortNumber(value: number): string {
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value)
   if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential().replace('e+', 'e')
   return String(value)
-}
-
-/** Equal as values; the order of keys does not count. */
-function same(a: unknown, b: unknown): boolean {
-  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, i) => same(item, b[i]))
-  if (isTable(a) && isTable(b)) {
-    const keys = Object.keys(a)
-    return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]))
-  }
-  return Object.is(a, b) || (a instanceof Date && String(a) === String(b))
 }
