@@ -35,6 +35,8 @@ export class LocalTrainer implements Trainer {
   #stepAbort = new AbortController()
   #evaluationAbort = new AbortController()
   #deviceLost: (loss: DeviceLost) => void = () => {}
+  /** What is being stored beside the step under way. */
+  #kept: Promise<void> = Promise.resolve()
   /** What was asked for at the next step boundary. */
   #errands: Errand[] = []
   #kernels = new KernelWatch()
@@ -58,6 +60,7 @@ export class LocalTrainer implements Trainer {
       const open = await openRun(this.#services, request, this.#listeners)
       this.#open = open
       this.#kernels = new KernelWatch()
+      this.#kept = Promise.resolve()
       this.#wish = 'pause'
       const { description, log } = open
       log.emit({ kind: 'started', description, config: request.config })
@@ -185,8 +188,10 @@ export class LocalTrainer implements Trainer {
     this.#stepAbort = new AbortController()
     const { done, pause } = await this.#kernels.over(open, () => takeStep(open, this.#stepAbort.signal))
     if (pause !== null) this.#pauseBecause(pause)
-    if (done) await this.#keep(open, saveIsDue(open))
-    return done
+    if (!done) return false
+    if (saveIsDue(open)) await this.#keep(open, true)
+    else this.#keepMeanwhile(open)
+    return true
   }
 
   async #evaluate(open: OpenRun): Promise<void> {
@@ -217,6 +222,7 @@ export class LocalTrainer implements Trainer {
   /** Stores what has been told so far, and saves if asked to. A full disk pauses the run: nothing is lost. */
   async #keep(open: OpenRun, save: boolean): Promise<void> {
     const { log, writer, summary } = open
+    await this.#kept
     try {
       summary.updated = Date.now()
       await log.flush(writer)
@@ -229,6 +235,12 @@ export class LocalTrainer implements Trainer {
         log.emit({ kind: 'note', level: 'error', sentence: error.message, about: 'storage' })
       this.#pauseBecause(error.message)
     }
+  }
+
+  /** As `#keep`, while the next step goes on; what goes wrong is met at the boundary after it. */
+  #keepMeanwhile(open: OpenRun): void {
+    this.#kept = this.#keep(open, false)
+    this.#kept.catch(() => {})
   }
 
   // ── The end ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -177,8 +177,10 @@ describe('a full disk', () => {
     expect(kinds(events, 'note').at(-1)).toMatchObject({ level: 'error', about: 'storage' })
     // The state that could not be stored can be taken away as it is.
     const [file] = await trainer.exportSave()
-    expect(file.name).toBe('run-step_2.save')
-    expect(decodeSave(file.bytes).header).toMatchObject({ run: 'run', step: 2 })
+    // It was met while step 3 was under way, beside which step 2 was stored.
+    expect(kinds(events, 'step').at(-1)?.step).toBe(3)
+    expect(file.name).toBe('run-step_3.save')
+    expect(decodeSave(file.bytes).header).toMatchObject({ run: 'run', step: 3 })
     room = true
     await trainer.play()
     await until(events, (event) => event.kind === 'state' && event.state === 'finished')

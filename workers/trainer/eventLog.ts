@@ -25,6 +25,8 @@ export class EventLog {
   #pending: RunEvent[] = []
   #reserving = false
   #lastProgress = 0
+  /** One after the other: no event is stored twice. */
+  #flushing: Promise<void> = Promise.resolve()
 
   /** The first event has counter `seq` + 1. `store` makes a ceiling durable. */
   constructor(
@@ -81,11 +83,17 @@ export class EventLog {
   }
 
   /** Hands the kept events to the store; those that it has no room for are tried again next time. */
-  async flush(writer: RunWriter): Promise<void> {
-    const events = this.#pending
-    if (events.length === 0) return
-    await writer.append(events)
-    this.#pending = this.#pending.slice(events.length)
+  flush(writer: RunWriter): Promise<void> {
+    this.#flushing = this.#flushing
+      .catch(() => {})
+      .then(async () => {
+        // A copy: more come while these are stored.
+        const events = [...this.#pending]
+        if (events.length === 0) return
+        await writer.append(events)
+        this.#pending = this.#pending.slice(events.length)
+      })
+    return this.#flushing
   }
 
   /** Everything was taken down by a stop; the next attempt may count on without a gap. */
