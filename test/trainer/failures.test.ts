@@ -177,10 +177,11 @@ describe('a full disk', () => {
     expect(kinds(events, 'note').at(-1)).toMatchObject({ level: 'error', about: 'storage' })
     // The state that could not be stored can be taken away as it is.
     const [file] = await trainer.exportSave()
-    // It was met while step 3 was under way, beside which step 2 was stored.
-    expect(kinds(events, 'step').at(-1)?.step).toBe(3)
-    expect(file.name).toBe('run-step_3.save')
-    expect(decodeSave(file.bytes).header).toMatchObject({ run: 'run', step: 3 })
+    // Step 2 is stored before step 3 or beside it, as a save was due or not.
+    const step = kinds(events, 'step').at(-1)?.step
+    expect([2, 3]).toContain(step)
+    expect(file.name).toBe(`run-step_${step}.save`)
+    expect(decodeSave(file.bytes).header).toMatchObject({ run: 'run', step })
     room = true
     await trainer.play()
     await until(events, (event) => event.kind === 'state' && event.state === 'finished')
