@@ -37,8 +37,6 @@ interface Cursor {
   log: number
   /** Steps whose rollouts are still to be told. */
   samples: number[]
-  /** Whether it has been said that ids cannot be spelled. */
-  unspelled?: boolean
 }
 
 const MOST_STEPS_OF_SAMPLES = 2
@@ -52,7 +50,9 @@ export async function follow(
   const { source, layout, config } = run
   const now = Date.now()
   if (!cursor.started && run.begun) {
-    events.push({ kind: 'started', description: descriptionOf(run), config, time: now, source })
+    const spelled = (await tokenTexts(config, layout, run.environment)) !== null
+    const notes = spelled ? [] : [unspelledSentence(config)]
+    events.push({ kind: 'started', description: { ...descriptionOf(run), notes }, config, time: now, source })
     events.push({ kind: 'state', state: 'running', time: now, source })
     cursor.started = true
   }
@@ -68,10 +68,6 @@ export async function follow(
   const texts = told.length > 0 ? await tokenTexts(config, layout, run.environment) : null
   for (const step of told) {
     const groups = await groupsOf(run, step, texts)
-    if (groups.length > 0 && texts === null && !cursor.unspelled) {
-      cursor.unspelled = true
-      events.push({ kind: 'note', level: 'info', sentence: unspelledSentence(config), time: now, source })
-    }
     if (groups.length > 0) events.push({ kind: 'samples', step, split: 'train', groups, time: now, source })
   }
   for (const { step, folder } of await layout.checkpoints()) {
@@ -89,7 +85,7 @@ const first = ({ metricsFrom, fromStep }: Followed): Cursor => ({
 })
 
 function unspelledSentence({ model }: RunConfig): string {
-  return `The samples show messages without their tokens: no tokenizer of ${model} can be read from the server. Where the jobs' environment names HF_HOME on the shared disk, it is found there.`
+  return `The samples show messages without their tokens until a tokenizer of ${model} can be read from the server; in the hub's cache it is found when the jobs' environment names HF_HOME on the shared disk.`
 }
 
 export function failingSentence({ component, code }: { component: string; code: number }, config: RunConfig): string {
