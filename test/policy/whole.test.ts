@@ -111,7 +111,7 @@ describe('decoding whole blocks of tokens', () => {
     const refused = async (made: Case, reason: RegExp) => expect(policyOf(model, made)).rejects.toThrow(reason)
     await refused({ format: 'int8' }, /neither all f32 nor all f16/)
     await refused({ tiling: { threads: 4096 } }, /4096 threads/)
-    await refused({ tiling: { rows: 4, threads: 8 } }, /not for so many threads/)
+    await refused({ tiling: { rows: 4, threads: 4 } }, /not for so many threads/)
     const wide = await randomModel({ hidden_size: 2048, intermediate_size: 1024 })
     await expect(policyOf(wide)).rejects.toThrow(/weights take \d+ bytes/)
   })

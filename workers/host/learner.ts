@@ -8,6 +8,7 @@ import type { VariantChoices } from '../gpu/variants.ts'
 import { peftFiles } from '../policy/adapter.ts'
 import type { Card } from '../policy/card.ts'
 import { createCompiledPolicy } from '../policy/compiled/index.ts'
+import { BATCHED, type Decoder } from '../policy/compiled/whole.ts'
 import { describeModel, type Model, openModel } from '../policy/load.ts'
 import { createPlainPolicy } from '../policy/plain/index.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -49,7 +50,7 @@ export async function openLearner(
   try {
     const model = await openModel(read, config.model, { onCard: (card) => refuseWhatCannotFit(config, card, device) })
     const chosen = (choices as unknown as Choices | null) ?? choose(config, model.card, device)
-    const { policy, variants, notes: ownNotes } = await createPolicy(config, model, device, chosen)
+    const { policy, variants, decoder, notes: ownNotes } = await createPolicy(config, model, device, chosen)
     return {
       policy,
       script: scriptOf(model, config.sampling.enable_thinking),
@@ -62,7 +63,7 @@ export async function openLearner(
         selfTest: device.selfTest,
         memoryLimitBytes: device.memoryLimitBytes,
       },
-      choices: { ...chosen, variants },
+      choices: { ...chosen, variants, decoder },
       notes: [...notes, ...templateNotes(model, config), ...deviceNotes(device), ...ownNotes],
       lost: device.lost,
       export: () => exportPolicy(config, model, policy, read),
@@ -88,11 +89,14 @@ interface Choices {
   tokensPerPass: number
   /** Kernels of the compiled engine that run otherwise than plain; null before they are tried. */
   variants: VariantChoices | null
+  /** How the compiled engine samples; null before both ways are tried. */
+  decoder: Decoder | null
 }
 
 interface Made {
   policy: Policy
   variants: VariantChoices
+  decoder: Decoder
   notes: string[]
 }
 
@@ -106,6 +110,7 @@ function choose(config: RunConfig, card: Card, device: Device): Choices {
     slots,
     tokensPerPass: tokenBudget(config, card),
     variants: null,
+    decoder: null,
   }
 }
 
@@ -122,7 +127,7 @@ async function createPolicy(config: RunConfig, model: Model, device: Device, cho
   // A save from before there were two engines names none.
   if (chosen.engine !== 'compiled') {
     const policy = await createPlainPolicy({ ...common, rowsPerPass: config.micro_batch_size })
-    return { policy, variants: {}, notes: [] }
+    return { policy, variants: {}, decoder: BATCHED, notes: [] }
   }
   const policy = await createCompiledPolicy({
     ...common,
@@ -131,8 +136,21 @@ async function createPolicy(config: RunConfig, model: Model, device: Device, cho
     tokensPerPass: chosen.tokensPerPass,
     // A save from before there were variants names none: all of them are plain.
     variants: chosen.variants === null ? 'trial' : (chosen.variants ?? 'plain'),
+    decoder: chosen.decoder === null ? 'trial' : BATCHED,
   })
-  return { policy, variants: policy.variants.choices, notes: policy.variants.notes }
+  const notes = [...policy.variants.notes, ...keepDecoder(policy, chosen.decoder ?? null)]
+  return { policy, variants: policy.variants.choices, decoder: policy.decoder, notes }
+}
+
+/** The decoder of an earlier start, maybe on another device. A save from before there were two names none. */
+function keepDecoder(policy: { decoder: Decoder }, decoder: Decoder | null): string[] {
+  if (!decoder) return []
+  try {
+    policy.decoder = decoder
+    return []
+  } catch (error) {
+    return [`${error instanceof Error ? error.message : error} Sampled tokens may differ from here on.`]
+  }
 }
 
 /** Before a weight is fetched. @throws a sentence with the change that would make the run fit */

@@ -27,8 +27,6 @@ export interface WholeTiling {
 type Tiled = WholeShape & { tiling: WholeTiling }
 
 export interface WholeSpec extends Tiled {
-  /** S, positions of a slot. */
-  positions: number
   slots: number
   /** Tokens of one dispatch, at most. */
   steps: number
@@ -95,7 +93,7 @@ function drawers({ tiling }: Tiled): number {
  * Up to `steps` tokens for every open slot of the rows; a workgroup whose sequences are all closed leaves.
  * Bound in this order: weights (`wholeLayout`), adapters, rows vec2u [M] (slot, unused), turns [positions, d/2] (cos, sin),
  * the rule (`packRule`, whose truncation and penalty are not looked at), slots u32 [slots, SLOT_WORDS], keys and values
- * [layers, slots, S, K·d], drawn vec4u [steps, M] as `draw` writes it. M is a multiple of `rows`; a closed slot may stand in
+ * [layers, slots, S, K·d] in buffers of that size, drawn vec4u [steps, M] as `draw` writes it. M is a multiple of `rows`; a closed slot may stand in
  * several rows.
  * @throws Error when the shape cannot be cut so
  */
@@ -154,7 +152,6 @@ export function decodeWhole(spec: WholeSpec): Kernel {
       AREA,
       LORA: lora,
       ATTENDED_QUADS: spec.attended / 4,
-      POSITIONS: spec.positions,
       SLOTS: spec.slots,
       VOCABULARY: spec.vocabulary,
       LOGIT_QUADS: logits,

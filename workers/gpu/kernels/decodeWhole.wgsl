@@ -4,7 +4,7 @@
 // Every sum's order is a constant of the text: neither the slot nor the neighbours change a bit.
 //
 // Constants: THREADS, ROWS, STEPS, LAYERS, WIDTH_QUADS, COLUMNS, SPREADS, NARROW, WIDE (quads of a row), AREA, LORA,
-// POSITIONS, SLOTS, VOCABULARY, LOGIT_QUADS, HALF, and the offsets of decodeWholeLayout.ts, in quads.
+// SLOTS, VOCABULARY, LOGIT_QUADS, HALF, and the offsets of decodeWholeLayout.ts, in quads.
 
 /** The residual stream. */
 var<workgroup> stream: array<vec4f, ROWS * WIDTH_QUADS>;
@@ -27,6 +27,11 @@ var<workgroup> situation: vec2u;
 
 const NOTHING = 0xffffffffu;
 const NOT_FINITE = 0xfffffffeu;
+
+/** Of a slot: the cache's length follows the longest sequences of a run. */
+fn positionsOfSlot() -> u32 {
+  return arrayLength(&keys) / (LAYERS * SLOTS * KV_HEADS * (HEAD_WIDTH / 4u));
+}
 
 fn vectorAt(at: u32) -> vec4f {
   return bitcast<vec4f>(weights[at]);
@@ -104,7 +109,7 @@ fn main(
     slotOf[thread] = slot;
     state[thread] = slots[slot];
     // The cache has no room for more.
-    state[thread].open = select(0u, state[thread].open, state[thread].length <= POSITIONS && slot < SLOTS);
+    state[thread].open = select(0u, state[thread].open, state[thread].length <= positionsOfSlot() && slot < SLOTS);
     began[thread] = state[thread].open;
   }
   workgroupBarrier();

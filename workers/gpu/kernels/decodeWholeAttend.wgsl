@@ -10,7 +10,7 @@ var<workgroup> partial: array<vec2f, UNITS * PARTS * CHUNK>;
 var<workgroup> totals: array<f32, UNITS * CHUNK>;
 
 fn cacheAt(layer: u32, row: u32, position: u32, kvHead: u32) -> u32 {
-  return (((layer * SLOTS + slotOf[row]) * POSITIONS + position) * KV_HEADS + kvHead) * HEAD_STEP;
+  return (((layer * SLOTS + slotOf[row]) * positionsOfSlot() + position) * KV_HEADS + kvHead) * HEAD_STEP;
 }
 
 /** Norms and turns queries and keys; keys and values go to the cache. */

@@ -59,7 +59,7 @@ function shapeFor({ shape, weights, staging }: Parts): WholeShape | null {
 
 export interface WholeSize {
   slots: number
-  positions: number
+  /** Tokens of one dispatch, at most. */
   steps: number
 }
 
@@ -94,8 +94,16 @@ export function wholeDraws({ topP, topK, minP, repetitionPenalty }: SamplingOpti
 export function openWhole(engine: Engine, decoder: Decoder): WholeDecoder | null {
   if (decoder.kind === 'batched') return null
   const refusal = wholeRefusal(engine, decoder)
-  if (refusal) throw new Error(`Made no decoder of whole sequences: ${refusal}. Take the batched decoder.`)
+  if (refusal)
+    throw new Error(`Made no decoder of whole sequences: ${refusal}. The batched one is for every model and device.`)
   return new WholeDecoder(engine, decoder)
+}
+
+/** Compiles the kernel of a run of this size, beside whatever else is done. */
+export async function prepareWhole(engine: Engine, decoder: Decoder, size: WholeSize): Promise<void> {
+  const shape = shapeFor(engine)
+  if (decoder.kind === 'batched' || !shape) return
+  await engine.pipelines.prepare(decodeWhole({ ...shape, ...size, tiling: decoder }))
 }
 
 /** What a dispatch binds beside the weights. */
@@ -133,7 +141,7 @@ export class WholeDecoder {
   }
 
   /** Whether the keys of all layers are within what one buffer holds; the batched plans have one for each layer. */
-  fits({ slots, positions }: Omit<WholeSize, 'steps'>): boolean {
+  fits({ slots, positions }: { slots: number; positions: number }): boolean {
     const { device, shape } = this.engine
     const { kvHeads, headWidth, layers } = shape.card
     const layerBytes = slots * positions * kvHeads * headWidth * 4
