@@ -235,22 +235,22 @@ class CompiledSampler implements Sampler {
   /** Keys and values of everything before each turn's last token; equal prompts are computed once and copied. */
   #readIn(turns: Turn[]): void {
     const plans = this.#plans!
-    const leaders = new Map<string, number>()
+    const leaders: Sequence[] = []
     const copies: [number, number, number][] = []
     const places: number[] = []
     const ids: number[] = []
     for (const { sequence } of turns) {
       const upTo = sequence.ids.length - 1
       if (sequence.cached >= upTo) continue
-      const key = sequence.cached === 0 ? sequence.ids.slice(0, upTo).join() : null
-      const leader = key === null ? undefined : leaders.get(key)
-      if (leader !== undefined) copies.push([leader, sequence.slot!, upTo])
+      // Answers to one question stand together: the last leader is nearly always theirs.
+      const leader = sequence.cached === 0 ? leaders.findLast(({ ids }) => sameTokens(ids, sequence.ids)) : undefined
+      if (leader) copies.push([leader.slot!, sequence.slot!, upTo])
       else {
         for (let position = sequence.cached; position < upTo; position++) {
           places.push(sequence.slot!, position)
           ids.push(sequence.ids[position])
         }
-        if (key !== null) leaders.set(key, sequence.slot!)
+        if (sequence.cached === 0) leaders.push(sequence)
       }
       sequence.cached = upTo
     }
@@ -382,6 +382,10 @@ class CompiledSampler implements Sampler {
     const { device } = this.source.engine
     device.queue.writeBuffer(this.#plans!.slots, slot * SLOT_WORDS * 4 + 12, new Uint32Array(1))
   }
+}
+
+function sameTokens(a: number[], b: number[]): boolean {
+  return a.length === b.length && a.every((id, i) => id === b[i])
 }
 
 /** Rows are computed in powers of two from 16 on, and multiples of 128 above that. */
