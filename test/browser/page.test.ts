@@ -52,7 +52,7 @@ const overhang = (tab: Page) => tab.evaluate(() => document.documentElement.scro
 
 /** What must not happen before a click: weights fetched, a worker started. */
 const work = (requests: string[]) =>
-  requests.filter((url) => /\/models\/(?!index\.ts)|safetensors|\.worker\.ts\?/.test(url))
+  requests.filter((url) => /\/models\/(?!\w+\.ts)|safetensors|\.worker\.ts\?/.test(url))
 
 describe('opening the page', () => {
   it('shows the first recipe and a Play button, complains of nothing and fetches no weights', async () => {
