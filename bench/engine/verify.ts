@@ -4,8 +4,10 @@
 
 import type { Device } from '../../workers/gpu/device.ts'
 import type { WeightFormat } from '../../workers/gpu/kernels/weightFormat.ts'
+import { offeredBy } from '../../workers/gpu/variants.ts'
 import { createCompiledPolicy } from '../../workers/policy/compiled/index.ts'
 import type { VariantRequest } from '../../workers/policy/compiled/variants.ts'
+import type { Decoder } from '../../workers/policy/compiled/whole.ts'
 import { type Model, openModel } from '../../workers/policy/load.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { Completion, OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
@@ -38,7 +40,7 @@ export interface Verification {
 }
 
 /** Of one run: what the first policy chose holds for all that follow. */
-type Chosen = Device & { variants: VariantRequest }
+type Chosen = Device & { variants: VariantRequest; decoder?: Decoder }
 
 export async function verify(found: Device, variants: VariantRequest, tell: (line: Verified) => void): Promise<void> {
   const model = await openModel(fetched, 'lab-tiny')
@@ -47,6 +49,9 @@ export async function verify(found: Device, variants: VariantRequest, tell: (lin
   first.dispose()
   tell({ what: 'variants of kernels', ...first.variants.choices, notes: first.variants.notes })
   await packing(model, device, tell)
+  const lanes = Math.min(8, Math.max(1, offeredBy(found.gpu!).lanes))
+  const decoder: Decoder = { kind: 'whole', rows: 2, threads: 256, lanes, pipelined: true }
+  await packing(model, { ...device, decoder }, (line) => tell({ ...line, what: `${line.what}, decoding whole blocks` }))
   await parity(model, device, tell)
   await flatMemory(model, device, tell)
   await formats(model, device, tell)
@@ -60,8 +65,9 @@ async function fetched(path: string, range?: { start: number; end: number }): Pr
 }
 
 function compiled(model: Model, device: Chosen, slots: number, baseFormat: WeightFormat = 'f32') {
-  const { variants } = device
-  return createCompiledPolicy({ model, device, lora: LORA, seed: 3, slots, baseFormat, tokensPerPass: 8192, variants })
+  const { variants, decoder } = device
+  const common = { model, device, lora: LORA, seed: 3, slots, baseFormat }
+  return createCompiledPolicy({ ...common, tokensPerPass: 8192, variants, decoder })
 }
 
 async function perturb(policy: Policy, deviation: number): Promise<void> {
