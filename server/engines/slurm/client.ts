@@ -109,8 +109,7 @@ export class SlurmClient {
 
   /** Lets a held job run. True too where it already runs or has ended. */
   async release(id: number): Promise<void> {
-    const dialect = await this.dialect()
-    const { complaints } = await this.#call('POST', `/job/${id}`, dialect.release, true)
+    const { complaints } = await this.#call('POST', `/job/${id}`, { hold: false }, true)
     const refusal = complaints.find(({ number }) => ![0, NUMBER.HELD, NUMBER.ALREADY_FINISHED].includes(number))
     if (refusal) throw refused(refusal)
   }

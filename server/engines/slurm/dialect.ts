@@ -8,8 +8,6 @@ export interface SlurmDialect {
   /** As it stands in the path. */
   version: string
   encode(spec: SlurmJobSpec): { script: string; job: Record<string, unknown> }
-  /** The body that lets a held job run. */
-  release: Record<string, unknown>
   /** `exit_code` in whichever shape: the code and the signal, null before the end. */
   exitOf(job: Record<string, unknown>): Pick<SlurmJob, 'exitCode' | 'signal'>
 }

@@ -1,41 +1,24 @@
 // slurmrestd's API of Slurm 22.05, as Debian 12 has it.
 
 import type { SlurmDialect } from './dialect.ts'
+import { submission } from './submission.ts'
 
 export const V0038: SlurmDialect = {
   version: 'v0.0.38',
 
-  encode: (spec) => ({
-    script: spec.script,
-    job: {
-      name: spec.name,
-      ...(spec.partition ? { partition: spec.partition } : {}),
-      ...(spec.account ? { account: spec.account } : {}),
+  encode: (spec) =>
+    submission(spec, {
       nodes: [spec.nodes, spec.nodes],
-      tasks: spec.nodes * spec.tasksPerNode,
-      tasks_per_node: spec.tasksPerNode,
-      ...(spec.cpusPerTask ? { cpus_per_task: spec.cpusPerTask } : {}),
       ...(spec.gres ? { gres: spec.gres } : {}),
       // Its own schema's "true" is refused.
       ...(spec.exclusive ? { exclusive: 'exclusive' } : {}),
       ...(spec.timeLimit ? { time_limit: spec.timeLimit } : {}),
-      ...(spec.nodelist ? { required_nodes: spec.nodelist.split(',') } : {}),
-      ...(spec.exclude ? { excluded_nodes: spec.exclude.split(',') } : {}),
       // Its parser knows no `B:`: the steps of the job are told, in the place of its shell.
       ...(spec.signal ? { signal: spec.signal.replace(/^B:/, '') } : {}),
-      current_working_directory: spec.workingDirectory,
-      standard_output: spec.output,
-      standard_error: spec.output,
       // A requeued job goes on writing where it was.
       open_mode: 'append',
-      comment: spec.comment,
       environment: spec.environment,
-      requeue: spec.requeue,
-      hold: spec.hold,
-    },
-  }),
-
-  release: { hold: false },
+    }),
 
   // The raw wait status: exit 3 is 3 << 8, ended by signal 9 is 9.
   exitOf({ exit_code: status, end_time: end }) {
