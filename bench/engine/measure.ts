@@ -12,6 +12,7 @@ import { shapeOf } from '../../workers/policy/compiled/shape.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { Completion, OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
+import { PLAIN_SAMPLING } from './plainSampling.ts'
 import { randomModel, SHAPES } from './shapes.ts'
 
 export interface Work {
@@ -191,16 +192,9 @@ export async function decode(
 ): Promise<{ time: number; done: Completion[] }> {
   const { vocabulary } = SHAPES[shape]
   const sampler = policy.sampler({
-    temperature: 1,
-    topP: 1,
-    topK: -1,
-    minP: 0,
-    repetitionPenalty: 1,
-    stopTokens: [],
-    stopStrings: [],
+    ...PLAIN_SAMPLING,
     decode: () => '',
     maxLength: PROMPT + SAMPLED + 1,
-    adapter: 'live',
   })
   const random = new RandomStream(repetition)
   const noise = (sequence: number) => noiseKey(repetition, 'train', sequence, 0)

@@ -12,6 +12,7 @@ import { type Model, openModel } from '../../workers/policy/load.ts'
 import { createPlainPolicy } from '../../workers/policy/plain/index.ts'
 import type { Completion, OptimizerStep, Policy, Row } from '../../workers/policy/policy.ts'
 import { noiseKey, RandomStream } from '../../workers/random.ts'
+import { PLAIN_SAMPLING } from './plainSampling.ts'
 
 const LORA = {
   r: 16,
@@ -87,16 +88,9 @@ function prompts(model: Model, count: number): Int32Array[] {
 
 async function sample(policy: Policy, model: Model, asked: Int32Array[], maxTokens: number): Promise<Completion[]> {
   const sampler = policy.sampler({
-    temperature: 1,
-    topP: 1,
-    topK: -1,
-    minP: 0,
-    repetitionPenalty: 1,
-    stopTokens: [],
-    stopStrings: [],
+    ...PLAIN_SAMPLING,
     decode: model.tokenizer.decode,
     maxLength: model.card.maxLength,
-    adapter: 'live',
   })
   const turns = asked.map((ids, sequence) => ({ sequence, ids, noise: noiseKey(5, 'train', sequence, 0), maxTokens }))
   const done = await sampler.complete(turns)
