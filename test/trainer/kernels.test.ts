@@ -29,6 +29,8 @@ const settings = (engine: 'compiled' | 'plain') => [
   'batch_size=4',
   'rollouts_per_example=2',
   'sampling.max_tokens=8',
+  // Fewer kernels to make.
+  'lora.target_modules=["q_proj"]',
   'scheduler.warmup_steps=0',
   // A random network never earns a reward; the entropy bonus gives it something to learn all the same.
   'loss.entropy_coefficient=0.2',
