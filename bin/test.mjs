@@ -1,5 +1,6 @@
 // `npm test`, on a fresh clone too: installs what is missing, then runs types, lint, the build, plain tests and browser
-// tests, each stage whatever became of the ones before it. `npm test -- types plain` runs only those stages.
+// tests, each stage whatever became of the ones before it. `npm test -- types plain` runs only those stages;
+// `npm test -- --cluster` runs them all and then the cluster's, which bring a Slurm and a Ray where they can be installed.
 // The last line is `N passed, N failed`; types, lint and build count as one test each.
 
 import { spawn } from 'node:child_process'
@@ -17,12 +18,12 @@ const reports = mkdtempSync(join(tmpdir(), 'rollout-lab-test-'))
 const STAGES = {
   types: async () =>
     one(
-      (await run('typescript/bin/tsc', ['--noEmit'])) === 0 &&
-        (await run('svelte-check/bin/svelte-check', [
+      (await run('node_modules/typescript/bin/tsc', ['--noEmit'])) === 0 &&
+        (await run('node_modules/svelte-check/bin/svelte-check', [
           ...['--tsconfig', './tsconfig.json', '--output', 'human', '--fail-on-warnings'],
         ])) === 0,
     ),
-  lint: async () => one((await run('@biomejs/biome/bin/biome', ['check', '.'])) === 0),
+  lint: async () => one((await run('node_modules/@biomejs/biome/bin/biome', ['check', '.'])) === 0),
   build: async () => {
     try {
       await build(['node', 'web'])
@@ -38,18 +39,23 @@ const STAGES = {
     process.stdout.write(`${process.env.CHROME_PATH}\n`)
     return vitest('browser')
   },
+  cluster: () => counted('cluster', (report) => run('test/cluster/run.mjs', ['--report', report])),
 }
+const FLAG = '--cluster'
 
 try {
   checkNode()
   await install({ development: true })
-  const chosen = process.argv.slice(2)
+  const args = process.argv.slice(2)
+  const named = args.filter((arg) => arg !== FLAG)
+  const usual = Object.keys(STAGES).filter((name) => name !== 'cluster')
+  const chosen = [...(named.length ? named : usual), ...(args.includes(FLAG) ? ['cluster'] : [])]
   const unknown = chosen.filter((name) => !(name in STAGES))
   if (unknown.length)
     throw new Refusal(`No stage is called ${unknown[0]}: there are ${Object.keys(STAGES).join(', ')}.`)
   const total = { passed: 0, failed: 0 }
   for (const [name, stage] of Object.entries(STAGES)) {
-    if (chosen.length && !chosen.includes(name)) continue
+    if (!chosen.includes(name)) continue
     process.stdout.write(`\n── ${name} ──\n`)
     const started = Date.now()
     const { passed, failed } = await stage()
@@ -70,15 +76,26 @@ try {
 }
 
 /**
- * One vitest project. A file that does not load, and an error outside of any test, count as one failure each.
+ * One vitest project.
  * @param {string} project
  * @returns {Promise<Count>}
  */
-async function vitest(project) {
-  const report = join(reports, `${project}.json`)
-  const code = await run('vitest/vitest.mjs', [
-    ...['run', '--project', project, '--reporter', 'default', '--reporter', 'json', '--outputFile', report],
-  ])
+function vitest(project) {
+  const reporters = ['--reporter', 'default', '--reporter', 'json', '--outputFile']
+  return counted(project, (report) => {
+    return run('node_modules/vitest/vitest.mjs', ['run', '--project', project, ...reporters, report])
+  })
+}
+
+/**
+ * What a run of vitest has reported. A file that does not load, and an error outside of any test, count as one failure each.
+ * @param {string} name
+ * @param {(report: string) => Promise<number | null>} run
+ * @returns {Promise<Count>}
+ */
+async function counted(name, run) {
+  const report = join(reports, `${name}.json`)
+  const code = await run(report)
   if (!existsSync(report)) return one(false)
   const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'))
   const passed = numPassedTests
@@ -92,14 +109,14 @@ async function vitest(project) {
 }
 
 /**
- * Runs a program of node_modules and resolves to its exit code.
+ * Runs a program of Node's and resolves to its exit code.
  * @param {string} script
  * @param {string[]} args
  * @returns {Promise<number | null>}
  */
 function run(script, args) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [join(ROOT, 'node_modules', script), ...args], {
+    const child = spawn(process.execPath, [join(ROOT, script), ...args], {
       cwd: ROOT,
       stdio: ['ignore', 'inherit', 'inherit'],
     })

@@ -34,6 +34,7 @@ describe('#SBATCH lines', () => {
     ['--mem=100G', 'Line 3 of rl.sbatch asks for --mem, which is not known here.'],
     ['-N 4', 'Line 3 of rl.sbatch is not understood: #SBATCH -N 4.'],
     ['--nodes=0', 'rl.sbatch asks for --nodes=0; expected a whole number from 1.'],
+    ['--signal=soon', 'rl.sbatch asks for --signal=soon; expected one like B:TERM@30.'],
     ['--partition=a; rm -rf /', 'Line 3 of rl.sbatch holds more than a word'],
     ['--account=$(id)', 'Line 3 of rl.sbatch holds more than a word'],
   ])('%s is a problem, not a guess', (line, sentence) => {

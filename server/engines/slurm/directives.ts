@@ -29,8 +29,14 @@ const TAKEN: Record<string, (value: string, into: Directives) => void> = {
   exclusive: (_, into) => {
     into.exclusive = true
   },
+  signal: (value, into) => {
+    // Newer versions of Slurm leave out what they cannot read, and say nothing.
+    if (!/^(B:)?[A-Z0-9]+(@\d{1,5})?$/.test(value))
+      throw new Error(`rl.sbatch asks for --signal=${value}; expected one like B:TERM@30.`)
+    into.signal = value
+  },
   ...Object.fromEntries(
-    (['partition', 'account', 'time', 'nodelist', 'exclude', 'signal'] as const).map((name) => [
+    (['partition', 'account', 'time', 'nodelist', 'exclude'] as const).map((name) => [
       name,
       (value: string, into: Directives) => {
         into[name] = value

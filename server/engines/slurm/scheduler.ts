@@ -57,8 +57,8 @@ export class SlurmScheduler implements Scheduler {
       const reason = 'Its node died.'
       return { ...ENDED, state: 'node_lost', reason, startedAt: null, endedAt: Date.now(), raw: shortened(job.raw) }
     }
-    if (job.state === 'PENDING' && job.held && job.reason === 'BadConstraints') {
-      // Newer versions find out as they release a job, and hold it for good; older ones refuse it at once.
+    if (job.state === 'PENDING' && job.reason === 'BadConstraints') {
+      // Of a job that was made held Slurm finds this out as it is released, and lets it wait for good.
       await reached(() => this.client.cancel(Number(id)))
       const reason = reasonText(job)
       return { ...ENDED, state: 'failed', reason, startedAt: null, endedAt: Date.now(), raw: shortened(job.raw) }

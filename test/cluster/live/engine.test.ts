@@ -16,6 +16,7 @@ import { everythingIn } from '../support/everythingIn.ts'
 import { followToEnd, stepsOf } from '../support/followRun.ts'
 import { makeProject } from '../support/project.ts'
 import { type SlurmHost, startSlurm } from '../support/slurm.ts'
+import { isNewer } from '../support/slurmConf.ts'
 import { until } from '../support/until.ts'
 
 const missing = inject('slurmMissing')
@@ -112,7 +113,8 @@ describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', 
     const { problem, details } = await open().card()
     expect(problem).toBeNull()
     expect(details).toEqual([
-      'Partition cluster (the default): 2 nodes, 2 idle; 0 of 4 GPUs in use.',
+      // v0.0.42 does not tell which one is the default.
+      `Partition cluster${isNewer(host.version) ? '' : ' (the default)'}: 2 nodes, 2 idle; 0 of 4 GPUs in use.`,
       'What a GPU-hour costs is unknown: the operator has named no price.',
     ])
     expect(await open({ url: 'http://127.0.0.1:9' }).card()).toMatchObject({
@@ -231,14 +233,15 @@ describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', 
   })
 
   test('what Slurm refuses ends the run with a sentence', async () => {
-    const engine = open({ partition: 'nowhere' })
+    const nowhere = open({ partition: 'nowhere' })
     const key = newId()
-    await engine.submit(specOf(), key)
-    expect((await followToEnd(() => engine, key)).job).toMatchObject({
+    await nowhere.submit(specOf(), key)
+    expect((await followToEnd(() => nowhere, key)).job).toMatchObject({
       ...{ state: 'failed', reason: expect.stringContaining('Slurm has no partition "nowhere"') },
     })
+    const engine = open()
     const big = newId()
-    const deployment = { type: 'single_node', num_train_gpus: 5, num_infer_gpus: 4 }
+    const deployment = { type: 'single_node', num_train_gpus: 2, num_infer_gpus: 2 }
     await engine.submit(specOf({ config: fullSizeConfig({ deployment }) }), big)
     expect((await followToEnd(() => engine, big)).job).toMatchObject({
       ...{ state: 'failed', reason: expect.stringMatching(/^No node .* in \[deployment\]/) },
@@ -256,7 +259,7 @@ describe.skipIf(missing !== null).each(SLURMS)('full-size runs through $title', 
       onTurn: async ({ events, states }) => {
         if (stepsOf(events).includes(2) && !away)
           away = host.stopController().then(async () => {
-            await new Promise((resolve) => setTimeout(resolve, 30_000))
+            await new Promise((resolve) => setTimeout(resolve, 60_000))
             await host.startController()
           })
         if (states.includes('unknown')) engine = open()

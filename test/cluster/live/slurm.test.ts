@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { numberOf } from '../../../server/engines/slurm/answer.ts'
 import { SlurmClient, SlurmError } from '../../../server/engines/slurm/client.ts'
+import { DIALECTS } from '../../../server/engines/slurm/dialect.ts'
 import type { SlurmJobSpec } from '../../../server/engines/slurm/job.ts'
 import { findMarked, markOf, submitOnce } from '../../../server/engines/slurm/submit.ts'
 import { tokenSource } from '../../../server/engines/slurm/token.ts'
@@ -13,15 +14,18 @@ import { until } from '../support/until.ts'
 
 const missing = inject('slurmMissing')
 const newer = inject('newerSlurm')
-const SLURMS = [{ title: 'a real Slurm', machine: '' }]
-if (newer) SLURMS.push({ title: 'a newer Slurm', machine: newer })
+const SLURMS = [{ title: 'a real Slurm', machine: '', version: '' }]
+if (newer)
+  for (const version of ['', 'v0.0.41', 'v0.0.40'])
+    SLURMS.push({ title: `a newer Slurm ${version}`.trim(), machine: newer, version })
 
-describe.skipIf(missing !== null).each(SLURMS)('$title', ({ machine }) => {
+describe.skipIf(missing !== null).each(SLURMS)('$title', ({ machine, version }) => {
   let host: SlurmHost
   let client: SlurmClient
   beforeAll(async () => {
     host = await startSlurm({ nodes: 2, machine })
-    client = new SlurmClient({ url: host.url, user: host.user, token: tokenSource(host) })
+    const dialect = DIALECTS.find((each) => each.version === version)
+    client = new SlurmClient({ url: host.url, user: host.user, token: tokenSource(host), dialect })
   }, 60_000)
   afterAll(() => host?.stop(), 60_000)
 
@@ -38,7 +42,7 @@ describe.skipIf(missing !== null).each(SLURMS)('$title', ({ machine }) => {
     )
 
   test('speaks the newest version that both know, and sees nodes and partitions', async () => {
-    expect((await client.dialect()).version).toBe(isNewer(host.version) ? 'v0.0.42' : 'v0.0.38')
+    expect((await client.dialect()).version).toBe(version || (isNewer(host.version) ? 'v0.0.42' : 'v0.0.38'))
     await client.ping()
     expect(await client.nodes()).toMatchObject([
       { name: 'n0', state: 'idle', gres: 'gpu:fake:2', partitions: ['cluster'] },
@@ -153,10 +157,14 @@ describe.skipIf(missing !== null).each(SLURMS)('$title', ({ machine }) => {
     expect(await ended(id)).toMatchObject({ state: 'COMPLETED', exitCode: 0 })
   })
 
-  test('what cannot be read is refused, and no controller is called away', async () => {
-    const error = await client.submit(spec('true', { signal: 'NOTHING@x' })).catch((each) => each)
-    expect(error).toMatchObject({ kind: 'refused', message: expect.stringContaining('Slurm refused') })
-  })
+  // From v0.0.41 on Slurm leaves out what it cannot read.
+  test.skipIf(machine !== '' && version !== 'v0.0.40')(
+    'what cannot be read is refused, by a controller that is there',
+    async () => {
+      const error = await client.submit(spec('true', { signal: 'NOTHING@x' })).catch((each) => each)
+      expect(error).toMatchObject({ kind: 'refused', message: expect.stringContaining('Slurm refused') })
+    },
+  )
 
   test('an old token is replaced by a new one; a wrong key is said', async () => {
     const source = tokenSource(host)
