@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { type Kernel, Pipelines } from '../../workers/gpu/kernel.ts'
+import { headChunk, headChunkWorkgroups, STATE_NUMBERS } from '../../workers/gpu/kernels/headChunk.ts'
 import { norm, normWorkgroups } from '../../workers/gpu/kernels/norm.ts'
 import { GpuMemory } from '../../workers/gpu/memory.ts'
 import type { Dispatch } from '../../workers/gpu/plan.ts'
@@ -69,6 +70,28 @@ describe('the start-up trial', () => {
     const lines = await runTrial(pipelines, candidates, { warmUp, timed: false })
     expect(choicesOf(lines)).toEqual({ right: 'subgroups' })
     expect(lines[0].plainMicroseconds).toBeNull()
+    memory.freeAll()
+  })
+
+  it('lets both sides begin with the same numbers, however much is written in place', async () => {
+    const [rows, columns] = [600, 512]
+    const memory = new GpuMemory(device)
+    const floats = (count: number) => memory.storage('activations', count * 4)
+    const chunk = floats(rows * columns)
+    device.queue.writeBuffer(
+      chunk,
+      0,
+      Float32Array.from({ length: rows * columns }, (_, i) => Math.sin(i)),
+    )
+    const buffers = [
+      ...[chunk, floats(rows), floats(rows)],
+      ...[memory.uniform('tables', 16, 'first'), floats(rows * STATE_NUMBERS), floats(rows)],
+    ]
+    const kernel = headChunk({ vocabulary: columns, columns })
+    const plain: Dispatch[] = [{ kernel, buffers, workgroups: headChunkWorkgroups(rows) }]
+    const same: Candidate = { key: 'same', variant: 'subgroups', plain, other: plain, tolerance: 0 }
+    const [line] = await runTrial(pipelines, [same], { warmUp: plain, timed: false })
+    expect(line).toMatchObject({ difference: 0, note: null })
     memory.freeAll()
   })
 

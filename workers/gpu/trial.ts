@@ -146,10 +146,7 @@ interface Part {
 }
 
 function written({ kernel, buffers }: Dispatch): Part[] {
-  return buffers
-    .filter((_, i) => kernel.bindings[i] === 'write')
-    .map(partOf)
-    .map(({ buffer, offset, size }) => ({ buffer, offset, size: Math.min(size, COMPARED_BYTES) }))
+  return buffers.filter((_, i) => kernel.bindings[i] === 'write').map(partOf)
 }
 
 function partOf(bound: Bound): Part {
@@ -160,30 +157,31 @@ function pairs({ plain, other }: Candidate): [Dispatch, Dispatch][] {
   return plain.map((dispatch, i) => [dispatch, other[i]])
 }
 
-/** Both start from what the written buffers hold, and leave them so. */
+/** Both start from what the written buffers hold, all of it, and leave them so. */
 async function difference(pipelines: Pipelines, plain: Dispatch, other: Dispatch): Promise<number> {
   const { device } = pipelines
   const parts = written(plain)
-  const total = parts.reduce((sum, { size }) => sum + size, 0)
-  const make = (usage: number) => device.createBuffer({ size: total, usage })
-  const before = make(GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST)
-  const results = [plain, other].map(() => make(GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST))
+  const compared = parts.map((part) => ({ ...part, size: Math.min(part.size, COMPARED_BYTES) }))
+  const make = (of: Part[], usage: number) =>
+    device.createBuffer({ size: of.reduce((sum, { size }) => sum + size, 0), usage })
+  const before = parts.map((part) => make([part], GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST))
+  const results = [plain, other].map(() => make(compared, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST))
   const encoder = device.createCommandEncoder()
-  const copy = (pack: boolean, target: GPUBuffer) => {
-    let at = 0
-    for (const { buffer, offset, size } of parts) {
-      if (pack) encoder.copyBufferToBuffer(buffer, offset, target, at, size)
-      else encoder.copyBufferToBuffer(target, at, buffer, offset, size)
-      at += size
-    }
-  }
-  copy(true, before)
+  parts.forEach(({ buffer, offset, size }, p) => {
+    encoder.copyBufferToBuffer(buffer, offset, before[p], 0, size)
+  })
   for (const [i, dispatch] of [plain, other].entries()) {
     const pass = encoder.beginComputePass()
     new Plan(pipelines, [dispatch]).record(pass)
     pass.end()
-    copy(true, results[i])
-    copy(false, before)
+    let at = 0
+    for (const { buffer, offset, size } of compared) {
+      encoder.copyBufferToBuffer(buffer, offset, results[i], at, size)
+      at += size
+    }
+    parts.forEach(({ buffer, offset, size }, p) => {
+      encoder.copyBufferToBuffer(before[p], 0, buffer, offset, size)
+    })
   }
   device.queue.submit([encoder.finish()])
   const [expected, got] = await Promise.all(
@@ -193,7 +191,7 @@ async function difference(pipelines: Pipelines, plain: Dispatch, other: Dispatch
     }),
   )
   const found = largestDifference(expected, got)
-  for (const buffer of [before, ...results]) buffer.destroy()
+  for (const buffer of [...before, ...results]) buffer.destroy()
   return found
 }
 
