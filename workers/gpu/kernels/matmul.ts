@@ -78,8 +78,28 @@ export function matmul(spec: MatmulSpec): Kernel {
   return kernel
 }
 
+type Emit = (...text: string[]) => void
+type Layout = ReturnType<typeof layoutOf>
+
+const range = (n: number) => Array.from({ length: n }, (_, i) => i)
+
 function write(spec: MatmulSpec): Kernel {
-  const { name, K, N, direction, format, half: asHalf, tile, norm, rank = 0, epilogue = 'store' } = spec
+  const layout = layoutOf(spec)
+  const { text: declarations, bindings } = declare(matmulBindings(spec))
+  const lines: string[] = []
+  const emit: Emit = (...text) => lines.push(...text)
+  if (spec.half) emit(ENABLE_HALF)
+  emit(declarations, quadReader(spec.format, spec.half))
+  open(emit, spec, layout)
+  sumStretches(emit, spec, layout)
+  bringTogether(emit, spec, layout)
+  finishResults(emit, spec, layout)
+  emit('}')
+  return { name: spec.name, code: lines.join('\n'), bindings }
+}
+
+/** The numbers of a kernel. Quads are four numbers; a pass is one quad for each thread of a team. */
+function layoutOf({ K, N, direction, tile, norm, rank = 0, epilogue = 'store' }: MatmulSpec) {
   const { BM, BN, BK, TM, TN, groups, splits, doubled = false } = tile
   const forward = direction === 'forward'
   const [RY, CX] = [BM / TM, BN / TN]
@@ -95,29 +115,30 @@ function write(spec: MatmulSpec): Kernel {
 
   const aQuads = BM * quads
   const wQuads = (BK * BN) / 4
-  const wSize = forward ? BN * rowStride : wQuads
-  const aSize = BM * rowStride
-  const buffers = doubled ? 2 : 1
-  const tileSize = (aSize + wSize) * groups * buffers
-  const partQuads = (TM * TN) / 4
-  const partSize = groups > 1 ? threads * partQuads : 0
-  const aPasses = Math.ceil(aQuads / team)
-  const wPasses = Math.ceil(wQuads / team)
   const stretches = (K + rank) / BK
   const perSplit = Math.ceil(stretches / splits)
   const rounds = Math.ceil(perSplit / groups)
-  const ragged = perSplit * splits !== stretches || rounds * groups !== perSplit
-  const guardN = N % BN !== 0
-  const rms = typeof norm === 'object'
-  const swiglu = epilogue === 'swiglu'
+  return {
+    ...{ forward, RY, CX, team, threads, quads, rowStride, aQuads, wQuads, stretches, perSplit, rounds, doubled },
+    aSize: BM * rowStride,
+    wSize: forward ? BN * rowStride : wQuads,
+    buffers: doubled ? 2 : 1,
+    partQuads: (TM * TN) / 4,
+    aPasses: Math.ceil(aQuads / team),
+    wPasses: Math.ceil(wQuads / team),
+    ragged: perSplit * splits !== stretches || rounds * groups !== perSplit,
+    guardN: N % BN !== 0,
+    rms: typeof norm === 'object' ? norm : null,
+    swiglu: epilogue === 'swiglu',
+  }
+}
 
-  const { text: declarations, bindings } = declare(matmulBindings(spec))
-  const range = (n: number) => Array.from({ length: n }, (_, i) => i)
-  const lines: string[] = []
-  const emit = (...text: string[]) => lines.push(...text)
-
-  if (asHalf) emit(ENABLE_HALF)
-  emit(declarations, quadReader(format, asHalf))
+/** Who a thread is, its results, and where its quads come from, worked out once. */
+function open(emit: Emit, { tile }: MatmulSpec, layout: Layout): void {
+  const { BM, BN, TM, TN, groups } = tile
+  const { forward, CX, team, threads, quads, aQuads, perSplit, aSize, wSize, buffers, aPasses, wPasses, rms } = layout
+  const tileSize = (aSize + wSize) * groups * buffers
+  const partSize = groups > 1 ? threads * layout.partQuads : 0
   emit(`var<workgroup> memory: array<vec4f, ${Math.max(tileSize, partSize)}>;`)
   if (rms) emit(`var<workgroup> squares: array<f32, ${aQuads * groups}>;`)
   emit(
@@ -142,7 +163,6 @@ function write(spec: MatmulSpec): Kernel {
   }
   for (const p of range(wPasses)) emit(`  var w_next${p} = vec4f();`)
 
-  // Where each thread's quads come from, worked out once.
   for (const p of range(aPasses)) {
     emit(
       `  let a_item${p} = member + ${p * team}u;`,
@@ -158,53 +178,62 @@ function write(spec: MatmulSpec): Kernel {
       `  let w_quad${p} = w_item${p} % ${perRow}u;`,
     )
   }
+}
 
-  const loads = (stretch: string) => {
-    const block: string[] = []
-    const extension: string[] = []
-    for (const p of range(aPasses)) {
-      const guard = (p + 1) * team > aQuads ? `if (a_item${p} < ${aQuads}u) ` : ''
-      const gained = norm ? ` * gain[${stretch} * ${quads}u + a_quad${p}]` : ''
-      const raw = `a[(row0 + a_row${p}) * ${K / 4}u + ${stretch} * ${quads}u + a_quad${p}]`
-      if (rms) {
-        block.push(`${guard}{ let raw = ${raw}; square${p} += dot(raw, raw); a_next${p} = raw${gained}; }`)
-      } else block.push(`${guard}{ a_next${p} = ${raw}${gained}; }`)
-      extension.push(
-        `${guard}{ a_next${p} = u[(row0 + a_row${p}) * ${rank / 4}u + (${stretch} - ${K / BK}u) * ${quads}u + a_quad${p}]; }`,
-      )
-    }
-    for (const p of range(wPasses)) {
-      const outside = (p + 1) * team > wQuads ? [`w_item${p} < ${wQuads}u`] : []
-      if (guardN) outside.push(forward ? `column0 + w_row${p} < ${N}u` : `column0 + w_quad${p} * 4u < ${N}u`)
-      const guard = outside.length ? `if (${outside.join(' && ')}) ` : ''
-      const [index, extra] = forward
-        ? [
-            `(column0 + w_row${p}) * ${K / 4}u + ${stretch} * ${quads}u + w_quad${p}`,
-            `(column0 + w_row${p}) * ${rank / 4}u + (${stretch} - ${K / BK}u) * ${quads}u + w_quad${p}`,
-          ]
-        : [
-            `(${stretch} * ${BK}u + w_row${p}) * ${N / 4}u + column0 / 4u + w_quad${p}`,
-            `((${stretch} - ${K / BK}u) * ${BK}u + w_row${p}) * ${N / 4}u + column0 / 4u + w_quad${p}`,
-          ]
-      block.push(`${guard}{ w_next${p} = weightQuad(${index}); }`)
-      extension.push(`${guard}{ w_next${p} = e[${extra}]; }`)
-    }
-    const zero = [
-      ...range(aPasses).map((p) => `a_next${p} = vec4f();`),
-      ...range(wPasses).map((p) => `w_next${p} = vec4f();`),
-    ]
-    let text = block.join('\n      ')
-    if (rank)
-      text = `if (${stretch} < ${K / BK}u) {\n      ${text}\n    } else {\n      ${extension.join('\n      ')}\n    }`
-    if (!ragged) return `{\n    ${text}\n    }`
-    const inside =
-      perSplit * splits === stretches && rounds * groups !== perSplit
-        ? `${stretch} < tile.z * ${perSplit}u + ${perSplit}u`
-        : `${stretch} < min(tile.z * ${perSplit}u + ${perSplit}u, ${stretches}u)`
-    return `if (${inside}) {\n    ${text}\n    } else { ${zero.join(' ')} }`
+/** Brings a thread's quads of one stretch into its variables. */
+function loadStretch({ K, N, tile, norm, rank = 0 }: MatmulSpec, layout: Layout): string {
+  const { BK, groups, splits } = tile
+  const { forward, team, quads, aQuads, wQuads, stretches, perSplit, rounds, aPasses, wPasses } = layout
+  const { ragged, guardN, rms } = layout
+  const block: string[] = []
+  const extension: string[] = []
+  for (const p of range(aPasses)) {
+    const guard = (p + 1) * team > aQuads ? `if (a_item${p} < ${aQuads}u) ` : ''
+    const gained = norm ? ` * gain[stretch * ${quads}u + a_quad${p}]` : ''
+    const raw = `a[(row0 + a_row${p}) * ${K / 4}u + stretch * ${quads}u + a_quad${p}]`
+    if (rms) {
+      block.push(`${guard}{ let raw = ${raw}; square${p} += dot(raw, raw); a_next${p} = raw${gained}; }`)
+    } else block.push(`${guard}{ a_next${p} = ${raw}${gained}; }`)
+    extension.push(
+      `${guard}{ a_next${p} = u[(row0 + a_row${p}) * ${rank / 4}u + (stretch - ${K / BK}u) * ${quads}u + a_quad${p}]; }`,
+    )
   }
+  for (const p of range(wPasses)) {
+    const outside = (p + 1) * team > wQuads ? [`w_item${p} < ${wQuads}u`] : []
+    if (guardN) outside.push(forward ? `column0 + w_row${p} < ${N}u` : `column0 + w_quad${p} * 4u < ${N}u`)
+    const guard = outside.length ? `if (${outside.join(' && ')}) ` : ''
+    const [index, extra] = forward
+      ? [
+          `(column0 + w_row${p}) * ${K / 4}u + stretch * ${quads}u + w_quad${p}`,
+          `(column0 + w_row${p}) * ${rank / 4}u + (stretch - ${K / BK}u) * ${quads}u + w_quad${p}`,
+        ]
+      : [
+          `(stretch * ${BK}u + w_row${p}) * ${N / 4}u + column0 / 4u + w_quad${p}`,
+          `((stretch - ${K / BK}u) * ${BK}u + w_row${p}) * ${N / 4}u + column0 / 4u + w_quad${p}`,
+        ]
+    block.push(`${guard}{ w_next${p} = weightQuad(${index}); }`)
+    extension.push(`${guard}{ w_next${p} = e[${extra}]; }`)
+  }
+  const zero = [
+    ...range(aPasses).map((p) => `a_next${p} = vec4f();`),
+    ...range(wPasses).map((p) => `w_next${p} = vec4f();`),
+  ]
+  let text = block.join('\n      ')
+  if (rank)
+    text = `if (stretch < ${K / BK}u) {\n      ${text}\n    } else {\n      ${extension.join('\n      ')}\n    }`
+  if (!ragged) return `{\n    ${text}\n    }`
+  const inside =
+    perSplit * splits === stretches && rounds * groups !== perSplit
+      ? `stretch < tile.z * ${perSplit}u + ${perSplit}u`
+      : `stretch < min(tile.z * ${perSplit}u + ${perSplit}u, ${stretches}u)`
+  return `if (${inside}) {\n    ${text}\n    } else { ${zero.join(' ')} }`
+}
 
-  emit('  var stretch = first;', `  ${loads('stretch')}`)
+function sumStretches(emit: Emit, spec: MatmulSpec, layout: Layout): void {
+  const { BN, groups } = spec.tile
+  const { forward, team, rowStride, aQuads, wQuads, rounds, aSize, wSize, aPasses, wPasses } = layout
+  const { doubled, rms, swiglu } = layout
+  emit('  var stretch = first;', `  ${loadStretch(spec, layout)}`)
   emit(`  for (var round = 0u; round < ${rounds}u; round++) {`)
   emit(`    let here = base${doubled ? ` + (round & 1u) * ${aSize + wSize}u` : ''};`)
   for (const p of range(aPasses)) {
@@ -220,7 +249,16 @@ function write(spec: MatmulSpec): Kernel {
   }
   emit('    workgroupBarrier();')
   emit(`    stretch += ${groups}u;`)
-  emit(`    if (round + 1u < ${rounds}u) ${wrap(loads('stretch'))}`)
+  emit(`    if (round + 1u < ${rounds}u) ${wrap(loadStretch(spec, layout))}`)
+  multiply(emit, spec, layout)
+  if (!doubled) emit('    workgroupBarrier();')
+  emit('  }')
+  if (doubled && (groups > 1 || rms)) emit('  workgroupBarrier();')
+}
+
+/** What lies in workgroup memory, into the results of a thread. */
+function multiply(emit: Emit, { tile }: MatmulSpec, { forward, RY, CX, quads, rowStride, aSize }: Layout): void {
+  const { BN, TM, TN } = tile
   emit(`    for (var q = 0u; q < ${quads}u; q++) {`)
   for (const i of range(TM)) emit(`      let a${i} = memory[here + (ty + ${i * RY}u) * ${rowStride}u + q];`)
   if (forward) {
@@ -239,30 +277,38 @@ function write(spec: MatmulSpec): Kernel {
       }
   }
   emit('    }')
-  if (!doubled) emit('    workgroupBarrier();')
-  emit('  }')
-  if (doubled && (groups > 1 || rms)) emit('  workgroupBarrier();')
+}
 
+/** Four results of a thread. */
+function quadOf(forward: boolean, i: number, j: number): string {
+  if (!forward) return `c${i}_${j}`
+  return `vec4f(${range(4)
+    .map((c) => `c${i}_${4 * j + c}`)
+    .join(', ')})`
+}
+
+/** The squares of rows and the parts of teams, through workgroup memory. */
+function bringTogether(emit: Emit, { tile }: MatmulSpec, layout: Layout): void {
+  const { TM, TN, groups } = tile
+  const { forward, team, aQuads, partQuads, aPasses, rms } = layout
   if (rms) {
     for (const p of range(aPasses)) {
       const guard = (p + 1) * team > aQuads ? `if (a_item${p} < ${aQuads}u) ` : ''
       emit(`  ${guard}{ squares[group * ${aQuads}u + a_item${p}] = square${p}; }`)
     }
   }
-  const quad = (i: number, j: number) =>
-    forward
-      ? `vec4f(${range(4)
-          .map((c) => `c${i}_${4 * j + c}`)
-          .join(', ')})`
-      : `c${i}_${j}`
   if (groups > 1) {
     for (const i of range(TM))
       for (const j of range(TN / 4))
-        emit(`  memory[(group * ${partQuads}u + ${i * (TN / 4) + j}u) * ${team}u + member] = ${quad(i, j)};`)
+        emit(`  memory[(group * ${partQuads}u + ${i * (TN / 4) + j}u) * ${team}u + member] = ${quadOf(forward, i, j)};`)
   }
   if (rms || groups > 1) emit('  workgroupBarrier();')
+}
 
-  // Every thread finishes its share of the results: its own, or every groups-th of what its whole team's place holds.
+/** Every thread finishes its share of the results: its own, or every groups-th of what its whole team's place holds. */
+function finishResults(emit: Emit, spec: MatmulSpec, layout: Layout): void {
+  const { TM, TN, groups } = spec.tile
+  const { forward, RY, team, quads, aQuads, partQuads, rms, swiglu } = layout
   const perQuad = swiglu && TN > 4 ? 2 : 1
   const finish = (i: string, j: string, values: string[]) => {
     emit('  {', `  let row = row0 + ty + ${i} * ${RY}u;`)
@@ -272,7 +318,7 @@ function write(spec: MatmulSpec): Kernel {
         range(quads).map((q) => `squares[${g * aQuads + q}u + (row - row0) * ${quads}u]`),
       )
       emit(
-        `  let scale = inverseSqrt((${parts.join(' + ')}) / ${floatLiteral(norm.width)} + ${floatLiteral(norm.epsilon)});`,
+        `  let scale = inverseSqrt((${parts.join(' + ')}) / ${floatLiteral(rms.width)} + ${floatLiteral(rms.epsilon)});`,
       )
       for (const n of values.keys()) emit(`  v${n} *= scale;`)
     }
@@ -294,10 +340,12 @@ function write(spec: MatmulSpec): Kernel {
   } else {
     for (const i of range(TM))
       for (const j of range(TN / 4 / perQuad))
-        finish(`${i}u`, `${j}u`, perQuad === 2 ? [quad(i, j), quad(i, j + half)] : [quad(i, j)])
+        finish(
+          `${i}u`,
+          `${j}u`,
+          perQuad === 2 ? [quadOf(forward, i, j), quadOf(forward, i, j + half)] : [quadOf(forward, i, j)],
+        )
   }
-  emit('}')
-  return { name, code: lines.join('\n'), bindings }
 }
 
 function matmulBindings({ direction, format, half, norm, rank, epilogue }: MatmulSpec): Declared[] {
