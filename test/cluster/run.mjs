@@ -44,6 +44,8 @@ process.exitCode = failed ? 1 : code
 
 /** Everything that the tests start has a temporary folder of this run's in its environment or on its command line. */
 async function tests() {
+  // Jobs belong to another user, who sees what is made here.
+  process.umask(0o022)
   const folder = mkdtempSync('/tmp/rlc-')
   chmodSync(folder, 0o755)
   const reporters = ['--reporter', 'default', ...(values.report ? ['--reporter', 'json'] : [])]

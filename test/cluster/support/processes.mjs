@@ -17,6 +17,29 @@ export function processesOf(folder) {
 }
 
 /**
+ * The children of a process and theirs, the youngest first.
+ * @param {number} pid
+ * @returns {number[]}
+ */
+export function descendantsOf(pid) {
+  const parents = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => ({ pid: Number(name), parent: parentOf(name) }))
+  /** @param {number} of @returns {number[]} */
+  const below = (of) => parents.filter(({ parent }) => parent === of).flatMap((each) => [...below(each.pid), each.pid])
+  return below(pid)
+}
+
+/** @param {string} pid */
+function parentOf(pid) {
+  try {
+    return Number(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').pop()?.split(' ')[1])
+  } catch {
+    return -1
+  }
+}
+
+/**
  * Ends them at once, again until there are none: one may have begun another meanwhile.
  * @param {string} folder
  * @returns {Promise<void>}

@@ -1,8 +1,11 @@
-// A project folder as a cluster has it: `.venv/bin/rl`, which here is the stand-in.
+// A project folder as a cluster has it: `.venv/bin/rl`, which here is the stand-in. All that a job needs lies in it: its user
+// may not be able to read this repository, or the Node of whoever runs the tests.
 
-import { chmod, copyFile, mkdir, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { execFile } from 'node:child_process'
+import { chmod, copyFile, cp, mkdir, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { ROOT } from '../../../build/paths.ts'
 
 export interface Faults {
   /** Milliseconds of a step. */
@@ -22,15 +25,18 @@ export async function makeProject(folder: string): Promise<{ project: string; fa
   const bin = join(project, '.venv/bin')
   await mkdir(bin, { recursive: true })
   for (const name of ['standIn.mjs', 'runFolder.mjs'])
-    await copyFile(fileURLToPath(new URL(`./${name}`, import.meta.url)), join(project, name))
-  const root = fileURLToPath(new URL('../../../package.json', import.meta.url))
+    await copyFile(join(import.meta.dirname, name), join(project, name))
+  await cp(join(ROOT, 'node_modules/smol-toml'), join(project, 'node_modules/smol-toml'), { recursive: true })
+  const node = (await isForAll(process.execPath)) ? process.execPath : join(project, 'node')
+  if (node !== process.execPath) await copyFile(process.execPath, node)
   const faultsFile = join(project, 'faults.json')
   const command = `#!/bin/sh
-export STAND_IN_ROOT='${root}' STAND_IN_FAULTS='${faultsFile}'
-exec '${process.execPath}' '${join(project, 'standIn.mjs')}' "$@"
+export STAND_IN_FAULTS='${faultsFile}'
+exec '${node}' '${join(project, 'standIn.mjs')}' "$@"
 `
   await writeFile(join(bin, 'rl'), command)
   await chmod(join(bin, 'rl'), 0o755)
+  await promisify(execFile)('chmod', ['-R', 'go+rX', project])
   return {
     project,
     async faults(faults) {
@@ -38,4 +44,10 @@ exec '${process.execPath}' '${join(project, 'standIn.mjs')}' "$@"
       await writeFile(faultsFile, JSON.stringify(faults))
     },
   }
+}
+
+/** Whether every user may run a file, and pass through each folder above it. */
+async function isForAll(path: string): Promise<boolean> {
+  const open = ((await stat(path)).mode & 0o001) !== 0
+  return open && (path === dirname(path) || (await isForAll(dirname(path))))
 }

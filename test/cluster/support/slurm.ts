@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { accountOf, begin, ENVIRONMENT, type MachineFolder, versionOf } from './machine.ts'
 import { freePorts } from './ports.ts'
-import { endProcessesOf } from './processes.mjs'
+import { descendantsOf, endProcessesOf } from './processes.mjs'
 import { isNewer, slurmFiles } from './slurmConf.ts'
 import { until } from './until.ts'
 
@@ -150,7 +150,7 @@ async function start(root: string, nodes: number, gpus: number, machine: Machine
       const pid = daemons.get(name)
       daemons.delete(name)
       const steps = await stepsOf(root, name)
-      const jobs = (await Promise.all(steps.map(descendants))).flat()
+      const jobs = steps.flatMap(descendantsOf)
       // Whoever could tell the controller of a job's end dies before the job.
       for (const each of [pid, ...steps, ...jobs]) await end(each, 'SIGKILL')
       await rm(at(`slurmd.${name}.pid`), { force: true })
@@ -195,10 +195,4 @@ async function stepsOf(root: string, name: string): Promise<number[]> {
     join(root, 'log', `slurmd.${name}.log`),
   ])
   return stdout.trim().split('\n').filter(Boolean).map(Number)
-}
-
-async function descendants(pid: number): Promise<number[]> {
-  const { stdout } = await run('ps', ['-o', 'pid=', '--ppid', String(pid)]).catch(() => ({ stdout: '' }))
-  const children = stdout.trim().split(/\s+/).filter(Boolean).map(Number)
-  return (await Promise.all(children.map(async (child) => [...(await descendants(child)), child]))).flat()
 }

@@ -2,12 +2,12 @@
 // pace, so that everything but the GPUs is real. Faults are read from `faults.json` of the project folder.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
+import { parse } from 'smol-toml'
 import { runFolder } from './runFolder.mjs'
 
-const { parse } = createRequire(String(process.env.STAND_IN_ROOT))('smol-toml')
 const args = process.argv.slice(2)
+/** @type {any} */
 const config = parse(readFileSync(args[args.indexOf('@') + 1], 'utf8'))
 const faultsFile = String(process.env.STAND_IN_FAULTS)
 const faults = existsSync(faultsFile) ? JSON.parse(readFileSync(faultsFile, 'utf8')) : {}
