@@ -119,7 +119,8 @@ async function take(seed) {
 function pace(steps) {
   const late = steps.slice(5)
   const share = (/** @type {number} */ busy, /** @type {number} */ wall) => `${((100 * busy) / wall).toFixed(0)} %`
-  const total = (/** @type {(step: typeof late[number]) => number} */ of) => late.reduce((sum, step) => sum + of(step), 0)
+  const total = (/** @type {(step: typeof late[number]) => number} */ of) =>
+    late.reduce((sum, step) => sum + of(step), 0)
   const busy = total(({ metrics, seconds }) => (metrics['perf/gpu_busy'] ?? Number.NaN) * seconds.total)
   const within = total(({ seconds }) => seconds.total)
   const wall = ((steps.at(-1)?.time ?? 0) - (steps[4]?.time ?? 0)) / 1000

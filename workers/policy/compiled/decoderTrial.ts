@@ -17,12 +17,22 @@ const TOKENS = 48
 /** The share of the batched decoder's time below which the other is worth its own kernel. */
 const WORTHWHILE = 0.9
 
-/** The tiling that is tried, for so many sequences together: few a workgroup while there are few. */
-export function wholeFor({ variants, shape }: Pick<Engine, 'variants' | 'shape'>, slots: number): Decoder {
+/**
+ * The tiling that is tried, for so many sequences together: one a workgroup while every one of them has a multiprocessor to
+ * itself, where weights are worth asking for ahead; then two, whose neighbours hide the waiting. Measured on an NVIDIA H200
+ * (docs/performance.md), which has 132.
+ */
+export function wholeFor(
+  { device, variants, shape }: Pick<Engine, 'device' | 'variants' | 'shape'>,
+  slots: number,
+): Decoder {
   const vectors = shape.card.headWidth / 4
   let lanes = Math.max(1, Math.min(8, variants.offered.lanes))
   while (vectors % lanes !== 0) lanes /= 2
-  return { kind: 'whole', rows: slots > 128 ? 4 : slots > 64 ? 2 : 1, threads: 256, lanes, pipelined: true }
+  const threads = device.limits.maxComputeInvocationsPerWorkgroup >= 512 ? 512 : 256
+  return slots > 132
+    ? { kind: 'whole', rows: 2, threads, lanes, pipelined: false }
+    : { kind: 'whole', rows: 1, threads, lanes, pipelined: true }
 }
 
 /**
