@@ -80,13 +80,17 @@ function makeRow(rollout: Rollout, advantage: number, config: BatchConfig) {
         'before it to sample it from. Expected a prompt of at least one token.',
     )
   const ids = rollout.ids.slice(0, config.seq_len)
-  const targets = Int32Array.from(ids.keys()).filter((t) => rollout.sampled[t] === 1)
+  const targets = new Int32Array(ids.length)
+  let count = 0
+  for (let t = 0; t < ids.length; t++) if (rollout.sampled[t] === 1) targets[count++] = t
+  const logMu = new Float32Array(count)
+  for (let i = 0; i < count; i++) logMu[i] = rollout.logMu[targets[i]]
   return {
     ids,
-    targets,
+    targets: targets.slice(0, count),
     temperature: config.sampling.temperature,
-    advantages: new Float32Array(targets.length).fill(advantage),
-    logMu: Float32Array.from(targets, (t) => rollout.logMu[t]),
+    advantages: new Float32Array(count).fill(advantage),
+    logMu,
   }
 }
 

@@ -18,7 +18,7 @@ export interface Scores {
 }
 
 /** Plans of so many sizes are remembered. */
-const PLANS_REMEMBERED = 24
+const PLANS_REMEMBERED = 96
 
 export class Learning {
   readonly #context: LearningContext

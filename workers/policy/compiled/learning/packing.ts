@@ -37,7 +37,10 @@ export function packRows(rows: Row[], multiple: number): Packed {
   for (const row of rows) {
     const { length } = row.ids
     ids.set(row.ids, start)
-    for (let t = 0; t < length; t++) spans.set([start, start + length], 2 * (start + t))
+    for (let t = start; t < start + length; t++) {
+      spans[2 * t] = start
+      spans[2 * t + 1] = start + length
+    }
     for (const t of row.targets) {
       sources[at] = start + t - 1
       targetIds[at] = row.ids[t]
@@ -47,7 +50,7 @@ export function packRows(rows: Row[], multiple: number): Packed {
     places.push({ start, length })
     start += length
   }
-  for (let t = start; t < tokens; t++) spans.set([t, t], 2 * t)
+  for (let t = start; t < tokens; t++) spans[2 * t] = spans[2 * t + 1] = t
   return { tokens, targets, count, ids, spans, sources, targetIds, inverseTemperatures, rows: places }
 }
 
