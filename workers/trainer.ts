@@ -190,7 +190,7 @@ export class LocalTrainer implements Trainer {
     if (pause !== null) this.#pauseBecause(pause)
     if (!done) return false
     if (saveIsDue(open)) await this.#keep(open, true)
-    else this.#keepMeanwhile(open)
+    else await this.#keepMeanwhile(open)
     return true
   }
 
@@ -237,8 +237,9 @@ export class LocalTrainer implements Trainer {
     }
   }
 
-  /** As `#keep`, while the next step goes on; what goes wrong is met at the boundary after it. */
-  #keepMeanwhile(open: OpenRun): void {
+  /** As `#keep`, while the next step goes on, one step at most; what goes wrong is met at the boundary after it. */
+  async #keepMeanwhile(open: OpenRun): Promise<void> {
+    await this.#kept
     this.#kept = this.#keep(open, false)
     this.#kept.catch(() => {})
   }
