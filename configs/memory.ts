@@ -266,8 +266,11 @@ export function trainedParameters(config: RunConfig, a: Architecture): number {
 }
 
 function optimizerBytes(config: RunConfig, a: Architecture, engine: Engine): number {
-  // The numbers, their gradient and two moments; and the numbers again in the shape that products read.
-  return trainedParameters(config, a) * F32 * (engine === 'plain' ? 6 : 5)
+  const bytes = trainedParameters(config, a) * F32
+  if (engine === 'plain') return 6 * bytes
+  // The numbers and two moments; the numbers as products read them, for sampling and for learning; the gradient in both
+  // shapes, and the two tables between the shapes. Asynchronous steps hold two snapshots beside.
+  return bytes * (config.max_async_level > 0 ? 11 : 9)
 }
 
 /** As compiled/learning/activations.ts lays them out. */
