@@ -9,7 +9,9 @@
 import type { Group, Verbs } from './step/verbs.ts'
 
 export async function step(verbs: Verbs): Promise<void> {
-  const groups = await rollOut(verbs)
+  // With asynchronous steps these answers are there already, and the next questions are answered while they teach.
+  const groups = verbs.answered ?? (await rollOut(verbs))
+  await verbs.meanwhile?.()
   await learn(verbs, groups)
 }
 

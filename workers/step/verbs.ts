@@ -45,6 +45,10 @@ export interface Verbs {
   P: number
   /** Updates per batch. */
   rounds: number
+  /** The admitted groups, where their questions were answered during the step before. */
+  answered?: Group[]
+  /** Begins to answer the questions of the step that follows. */
+  meanwhile?(): Promise<void>
   ask(count: number): Promise<Question[]>
   answer(questions: Question[]): Promise<Question[]>
   judge(answered: Question[]): Promise<Rollout[][]>
@@ -95,7 +99,7 @@ const PHASES = {
   slopes: 'learn',
   backward: 'learn',
   update: 'learn',
-} as const satisfies Record<Exclude<keyof Verbs, 'P' | 'rounds'>, Phase>
+} as const satisfies Record<Exclude<keyof Verbs, 'P' | 'rounds' | 'answered' | 'meanwhile'>, Phase>
 
 export function rowKey(group: number, rollout: number): string {
   return `${group}/${rollout}`

@@ -5,7 +5,7 @@
 
 import type { Snapshot } from '../policy/policy.ts'
 import type { Progress } from '../step/run.ts'
-import { createVerbs, type Group, type OpenStep, type StepListener } from '../step/verbs.ts'
+import { createVerbs, type OpenStep, type StepListener } from '../step/verbs.ts'
 import { rollOut } from '../step.ts'
 import type { OpenRun } from './openRun.ts'
 
@@ -13,51 +13,48 @@ import type { OpenRun } from './openRun.ts'
 export interface Ahead {
   /** Of the policy that answers it; null where that is the live one. */
   snapshot: Snapshot | null
-  /** Null when it was broken off, or has not begun since the run was resumed: it is answered again. */
-  batch: Answered | null
+  /** With its answers. Null when it was broken off, or has not begun since the run was resumed: it is answered again. */
+  step: OpenStep | null
 }
 
-export interface Answered {
-  step: OpenStep
-  groups: Group[]
-}
-
-/** The next batch on its way. */
+/** The next step while it is being answered. */
 export interface Answering {
   snapshot: Snapshot | null
-  /** Never rejects: what went wrong is met again when the batch is answered again, and told then. */
-  batch: Promise<Answered | null>
+  /** Never rejects: what went wrong is met again when the step is answered again, and told then. */
+  step: Promise<OpenStep | null>
 }
 
-/** The batch whose turn it is: the one answered during the step before, or else a new one. */
-export async function answered({ run, ahead, progress }: OpenRun, listener: StepListener): Promise<Answered> {
-  if (ahead?.batch) {
-    ahead.batch.step.takeUp(progress, listener)
-    return ahead.batch
-  }
-  return answer(createVerbs(run, progress, listener, ahead?.snapshot ?? 'live'))
+/** The step whose turn it is: the one answered during the step before, or else a new one. */
+export function stepAtHand({ run, ahead, progress }: OpenRun, listener: StepListener): OpenStep {
+  if (!ahead?.step) return createVerbs(run, progress, listener, ahead?.snapshot ?? 'live')
+  ahead.step.takeUp(progress, listener)
+  return ahead.step
 }
 
-/** Begins to answer the batch after this one, whose questions have brought the run to `before`; null after the last. */
+/** Begins to answer the step after this one, whose questions have brought the run to `before`; null after the last. */
 export function answerNext({ run }: OpenRun, before: Progress, listener: StepListener): Answering | null {
   const { config, policy } = run
   if (config.max_async_level === 0 || before.step >= config.max_steps) return null
   const snapshot = config.browser.in_flight_updates ? null : policy.snapshot()
-  const batch = answer(createVerbs(run, before, listener, snapshot ?? 'live')).catch(() => null)
-  return { snapshot, batch }
+  return { snapshot, step: answer(createVerbs(run, before, listener, snapshot ?? 'live')) }
 }
 
-async function answer(step: OpenStep): Promise<Answered> {
+async function answer(step: OpenStep): Promise<OpenStep | null> {
   try {
-    return { step, groups: await rollOut(step.verbs) }
-  } catch (error) {
+    step.verbs.answered = await rollOut(step.verbs)
+    return step
+  } catch {
     await step.abandon()
-    throw error
+    return null
   }
+}
+
+export async function whenAnswered(next: Answering | null): Promise<Ahead | null> {
+  return next && { snapshot: next.snapshot, step: await next.step }
 }
 
 /** Waits for what is on its way, and forgets it. */
 export async function forgetAnswers(next: Answering | Ahead | null): Promise<void> {
-  await next?.batch
+  await next?.step
   next?.snapshot?.dispose()
 }

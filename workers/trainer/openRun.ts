@@ -252,7 +252,7 @@ async function restore(record: SaveRecord, config: RunConfig, learner: Learner):
 function resumedAhead({ header, arrays }: SaveRecord, config: RunConfig, policy: Policy): Ahead | null {
   const { answering } = arrays
   if (!answering || header.answeringVersion === undefined || config.max_async_level === 0) return null
-  return { snapshot: policy.snapshot({ trainable: answering, version: header.answeringVersion }), batch: null }
+  return { snapshot: policy.snapshot({ trainable: answering, version: header.answeringVersion }), step: null }
 }
 
 function differingKeys(a: RunConfig, b: RunConfig): string[] {

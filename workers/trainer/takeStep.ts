@@ -6,8 +6,8 @@ import type { Phase } from '../protocol.ts'
 import { evaluationSamples, stepReport, stepSamples } from '../step/report.ts'
 import { NotFinite, type Progress } from '../step/run.ts'
 import { concluded, rescore, type StepListener, type StepWork } from '../step/verbs.ts'
-import { learn } from '../step.ts'
-import { type Answered, answered, answerNext, forgetAnswers } from './ahead.ts'
+import { step } from '../step.ts'
+import { type Answering, answerNext, forgetAnswers, stepAtHand, whenAnswered } from './ahead.ts'
 import type { EventLog } from './eventLog.ts'
 import type { OpenRun } from './openRun.ts'
 import { seconds } from './saving.ts'
@@ -33,30 +33,24 @@ export async function takeStep(open: OpenRun, signal: AbortSignal): Promise<Take
   const index = progress.step + 1
   await run.policy.busySeconds?.()
   const began = seconds()
-  const interrupted = (error: unknown): Taken => {
-    if (!(error instanceof Interrupted)) throw error
-    return { done: false, pause: null }
-  }
-  let batch: Answered
-  try {
-    batch = await answered(open, tellingOf(log, index, signal))
-  } catch (error) {
-    return interrupted(error)
-  }
-  const { verbs, work, abandon } = batch.step
+  const { verbs, work, abandon } = stepAtHand(open, tellingOf(log, index, signal))
   const muted = whileMuted(tellingOf(log, index + 1, signal))
-  const next = answerNext(open, work.progress, muted.listener)
-  if (!run.policy.concurrent) await next?.batch
+  let next: Answering | null = null
+  verbs.meanwhile = async () => {
+    next = answerNext(open, work.progress, muted.listener)
+    if (!run.policy.concurrent) await next?.step
+  }
   let skipped: string | null = null
   try {
-    await learn(verbs, batch.groups)
+    await step(verbs)
     await rescore(run, work)
   } catch (error) {
     await abandon()
     if (!(error instanceof NotFinite)) {
-      if (open.ahead) open.ahead.batch = null
+      if (open.ahead) open.ahead.step = null
       await forgetAnswers(next)
-      return interrupted(error)
+      if (error instanceof Interrupted) return { done: false, pause: null }
+      throw error
     }
     skipped = error.message
     const { skipped: before, skippedInARow } = work.progress
@@ -64,7 +58,7 @@ export async function takeStep(open: OpenRun, signal: AbortSignal): Promise<Take
   }
   muted.speak()
   open.ahead?.snapshot?.dispose()
-  open.ahead = next && { ...next, batch: await next.batch }
+  open.ahead = await whenAnswered(next)
   work.seconds.total = seconds() - began
   const after = concluded(run, work)
   tellStep(open, work, after, skipped, await run.policy.busySeconds?.())
