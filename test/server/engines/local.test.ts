@@ -116,7 +116,7 @@ describe('this machine as an engine', () => {
   it('cancels one that waits, one that runs after a save, and one at once', async () => {
     const engine = await open()
     await pace(50)
-    const ids = [await submit(engine, { config: { max_steps: 200 } }), await submit(engine)]
+    const ids = [await submit(engine, { config: { max_steps: 200, learning_rate: 1e-6 } }), await submit(engine)]
     await until(engine, ids[0], ({ state }) => state === 'running')
     await engine.cancel(ids[1], 'graceful')
     expect(await engine.get(ids[1])).toMatchObject({ state: 'cancelled', reason: 'Cancelled before it began.' })
@@ -125,7 +125,7 @@ describe('this machine as an engine', () => {
     expect(await ended(engine, ids[0])).toMatchObject({ state: 'cancelled', reason: 'Cancelled; the run is saved.' })
     expect((await eventsOf(engine, ids[0])).at(-1)).toMatchObject({ kind: 'state', state: 'stopped' })
 
-    const third = await submit(engine, { config: { max_steps: 200 } })
+    const third = await submit(engine, { config: { max_steps: 200, learning_rate: 1e-6 } })
     await until(engine, third, ({ state }) => state === 'running')
     await engine.cancel(third, 'now')
     expect(await ended(engine, third)).toMatchObject({ state: 'cancelled', reason: 'Ended at once.' })
@@ -147,7 +147,7 @@ describe('this machine as an engine', () => {
   it('tells of a killed process, with all that its saves cover', async () => {
     const engine = await open()
     await pace(40)
-    const id = await submit(engine, { config: { max_steps: 200 } })
+    const id = await submit(engine, { config: { max_steps: 200, learning_rate: 1e-6 } })
     while (stepsOf(await eventsOf(engine, id)).length < 3) await new Promise((resolve) => setTimeout(resolve, 20))
     process.kill(pidOf((await engine.get(id)) as Job), 'SIGKILL')
     expect(await ended(engine, id)).toMatchObject({ state: 'node_lost' })
@@ -197,7 +197,7 @@ describe('this machine as an engine', () => {
   it('lets its jobs save and end when it is closed', async () => {
     const engine = await open()
     await pace(40)
-    const id = await submit(engine, { config: { max_steps: 200 } })
+    const id = await submit(engine, { config: { max_steps: 200, learning_rate: 1e-6 } })
     while (stepsOf(await eventsOf(engine, id)).length < 1) await new Promise((resolve) => setTimeout(resolve, 20))
     await engine.close()
     expect(await engine.get(id)).toMatchObject({
@@ -209,7 +209,7 @@ describe('this machine as an engine', () => {
   it('ends a run that takes too long, saved', async () => {
     const engine = await open({ maxSeconds: 1 })
     await pace(50)
-    const id = await submit(engine, { config: { max_steps: 2000 } })
+    const id = await submit(engine, { config: { max_steps: 2000, learning_rate: 1e-6 } })
     expect(await ended(engine, id)).toMatchObject({
       state: 'timed_out',
       reason: expect.stringContaining('1 s that this server allows'),
@@ -220,7 +220,7 @@ describe('this machine as an engine', () => {
   it('ends a run that takes too much memory', async () => {
     const engine = await open({ memoryBytes: 400 * 1024 * 1024 })
     await pace('memory')
-    const id = await submit(engine, { config: { max_steps: 200 } })
+    const id = await submit(engine, { config: { max_steps: 200, learning_rate: 1e-6 } })
     expect(await ended(engine, id)).toMatchObject({
       state: 'failed',
       reason: expect.stringMatching(/MB of memory.*local.memory_bytes/),
@@ -230,7 +230,7 @@ describe('this machine as an engine', () => {
   it('ends runs that no server looks after any more', async () => {
     const engine = await open({ stopOnClose: false, orphanSeconds: 1 })
     await pace(50)
-    const id = await submit(engine, { config: { max_steps: 2000 } })
+    const id = await submit(engine, { config: { max_steps: 2000, learning_rate: 1e-6 } })
     await until(engine, id, ({ state }) => state === 'running')
     await engine.close()
     expect(await ended(engine, id)).toMatchObject({
