@@ -164,8 +164,14 @@ async function difference(pipelines: Pipelines, plain: Dispatch, other: Dispatch
   const compared = parts.map((part) => ({ ...part, size: Math.min(part.size, COMPARED_BYTES) }))
   const make = (of: Part[], usage: number) =>
     device.createBuffer({ size: of.reduce((sum, { size }) => sum + size, 0), usage })
+  device.pushErrorScope('out-of-memory')
   const before = parts.map((part) => make([part], GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST))
   const results = [plain, other].map(() => make(compared, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST))
+  const full = await device.popErrorScope()
+  if (full) {
+    for (const buffer of [...before, ...results]) buffer.destroy()
+    throw new Error(`the GPU's memory is too full for a trial (${full.message.split('\n')[0]}).`)
+  }
   const encoder = device.createCommandEncoder()
   parts.forEach(({ buffer, offset, size }, p) => {
     encoder.copyBufferToBuffer(buffer, offset, before[p], 0, size)
